@@ -1,0 +1,1 @@
+"""The model's side, shared by preflight, training and evaluation."""

@@ -1,0 +1,1 @@
+"""How a run will be launched, decided before anything starts."""

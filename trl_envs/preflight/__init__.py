@@ -1,0 +1,1 @@
+"""Whether a run can work, found out before it costs anything."""

@@ -1,0 +1,1 @@
+"""Sessions with environment servers: one connection an episode."""

@@ -1,0 +1,1 @@
+"""Starts, awaits, watches and stops processes; knows nothing of reinforcement learning."""

@@ -1,0 +1,1 @@
+"""Environment servers: where each environment's sessions come from."""

@@ -1,0 +1,1 @@
+"""The worker: the child process in which TRL trains."""

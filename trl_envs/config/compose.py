@@ -1,0 +1,225 @@
+"""From a recipe name and overrides to one checked config: the only place that runs Hydra."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from trl_envs import paths
+from trl_envs.config.keys import check_keys, nearest_key
+from trl_envs.config.overrides import Choice, Setting, check_choice, parse_overrides
+from trl_envs.config.recipes import Recipe, find_recipes, import_folders, known, recipe_named
+from trl_envs.config.schema import EnvConfig, TrainConfig
+from trl_envs.config.store import to_config, to_plain
+from trl_envs.config.suggest import did_you_mean, nearest
+from trl_envs.errors import ConfigError
+
+_OWNER_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A run as asked for.
+
+    Args:
+        config: All values, interpolations resolved.
+        recipe: The recipe named on the command line.
+        overrides: The command line's overrides as typed.
+        import_folders: Folders from which `_target_`s may be imported besides the installed packages.
+    """
+
+    config: TrainConfig
+    recipe: Recipe
+    overrides: tuple[str, ...]
+    import_folders: tuple[str, ...]
+
+
+def compose(arguments: Sequence[str], recipe_dirs: Sequence[Path] = ()) -> Composed:
+    """Composes and checks a config.
+
+    Args:
+        arguments: Overrides as typed; one of them is `recipe=NAME`.
+        recipe_dirs: Folders of recipes besides the shipped ones and ./recipes.
+
+    Raises:
+        ConfigError: Whatever is wrong with a name, a value or a recipe file.
+    """
+    recipes = find_recipes(recipe_dirs)
+    choices, settings = parse_overrides(arguments)
+    chosen = _chosen_recipe(choices, recipes)
+    _register(recipes, _lineage(chosen, recipes))
+    composed = _compose_groups([_checked(choice) for choice in choices])
+    plain = _resolved(_apply(composed, settings))
+    check_keys(plain)
+    config = to_config(plain)
+    _check_complete(config)
+    return Composed(config, chosen, tuple(arguments), tuple(import_folders(recipe_dirs)))
+
+
+def _chosen_recipe(choices: Sequence[Choice], recipes: dict[str, Recipe]) -> Recipe:
+    names = [choice.value for choice in choices if choice.group == "recipe"]
+    if not names:
+        raise ConfigError("no recipe was named", "add recipe=NAME" + known(recipes))
+    return recipe_named(names[-1], recipes)
+
+
+def _lineage(recipe: Recipe, recipes: dict[str, Recipe], below: tuple[str, ...] = ()) -> list[Recipe]:
+    """The recipe and all that it inherits."""
+    if recipe.name in below:
+        raise ConfigError(f"recipes inherit in a circle: {' -> '.join([*below, recipe.name])}", f"mend {recipe.path}")
+    found = [recipe]
+    for parent in recipe.parents:
+        if parent not in recipes:
+            raise ConfigError(
+                f"{recipe.path} inherits {parent!r}, which is no recipe", did_you_mean(parent, recipes) + known(recipes)
+            )
+        found += _lineage(recipes[parent], recipes, (*below, recipe.name))
+    return found
+
+
+def _register(recipes: dict[str, Recipe], lineage: Sequence[Recipe]) -> None:
+    """Puts the schema and the recipes into Hydra's store.
+
+    Other recipes of the store are dropped: it is global, and a recipe of another folder must not be found.
+    """
+    store = ConfigStore.instance()
+    store.repo.pop("recipe", None)
+    store.store(name="schema", node=TrainConfig)
+    for recipe in {recipe.name: recipe for recipe in lineage}.values():
+        node = recipe.node.copy()
+        for entry in node.get("defaults", []):
+            for key in entry if isinstance(entry, DictConfig) else ():
+                if str(key).split()[-1].lstrip("/") == "model":
+                    entry[key] = _model_choice(str(entry[key]), where=str(recipe.path))
+        node["recipe"] = recipe.name
+        store.store(group="recipe", name=recipe.name, node=node, package="_global_")
+
+
+def _checked(choice: Choice) -> str:
+    """The choice in Hydra's grammar; `model=` may be any model and gets an entry of its own."""
+    if choice.group == "model":
+        return f"model={_model_choice(choice.value, where='model=')}"
+    if choice.group != "recipe":
+        check_choice(choice.group, choice.value, _choices(choice.group))
+    return f"{choice.group}={choice.value}"
+
+
+def _choices(group: str) -> list[str]:
+    return [path.stem for path in (paths.configs_dir() / group).glob("*.yaml")]
+
+
+def _model_choice(value: str, *, where: str) -> str:
+    """The name under which Hydra finds a model: one of configs/model, or an entry made for a path or owner/name."""
+    value = value.strip("'\"")
+    if value in _choices("model"):
+        return value
+    folder = Path(value).expanduser()
+    if folder.is_dir():
+        path = str(folder.resolve())
+    elif _OWNER_NAME.fullmatch(value) and not value.startswith("."):
+        path = value
+    elif "/" in value:
+        raise ConfigError(
+            f"{where}: the folder {value} isn't there", "name a model folder, a run directory, or owner/name"
+        )
+    else:
+        check_choice("model", value, _choices("model"))
+        return value
+    alias = "path-" + re.sub(r"[^\w-]", "-", path)
+    ConfigStore.instance().store(group="model", name=alias, node={"path": path}, package="model")
+    return alias
+
+
+def _compose_groups(choices: list[str]) -> DictConfig:
+    """Runs Hydra over recipe, preset, model, server and launch; interpolations are left as they are."""
+    GlobalHydra.instance().clear()
+    try:
+        with hydra.initialize_config_dir(str(paths.configs_dir()), version_base="1.3"):
+            config = hydra.compose("train", overrides=choices)
+        # Untyped from here on: a typed node that is null takes no keys below it. to_config brings the types back.
+        untyped = OmegaConf.to_container(config, resolve=False, enum_to_str=True)
+        return cast("DictConfig", OmegaConf.create(untyped))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise _recipe_error(error) from error
+
+
+def _recipe_error(error: BaseException) -> ConfigError:
+    """What is wrong with a recipe file or a config group, in one line."""
+    cause: BaseException = error
+    while isinstance(cause.__cause__, HydraException | OmegaConfBaseException):
+        cause = cause.__cause__
+    key = getattr(cause, "full_key", None)
+    reason = str(cause).splitlines()[0]
+    where = re.search(r"In '([^']+)': ", str(error))
+    hint = f"did you mean {nearest_key(str(key))}?" if key and "not in" in reason else "trl-env list names the recipes"
+    return ConfigError(f"{where[1] + ': ' if where else ''}{key + ': ' if key else ''}{reason}", hint)
+
+
+def _apply(config: DictConfig, settings: Sequence[Setting]) -> DictConfig:
+    for setting in settings:
+        if setting.delete:
+            parent, _, leaf = setting.key.rpartition(".")
+            node = OmegaConf.select(config, parent) if parent else config
+            if not isinstance(node, DictConfig) or leaf not in node:
+                raise ConfigError(f"~{setting.key}: there is no such key", f"did you mean ~{nearest_key(setting.key)}?")
+            del node[leaf]
+        else:
+            OmegaConf.update(config, setting.key, setting.value, force_add=True)
+    return config
+
+
+def _resolved(config: DictConfig) -> dict[str, Any]:
+    missing = [key for key in TrainConfig.__dataclass_fields__ if key not in config]
+    if missing:
+        raise ConfigError(f"the key {missing[0]} can't be removed", f"set it to another value: {missing[0]}=...")
+    try:
+        return to_plain(config)
+    except OmegaConfBaseException as error:
+        key = getattr(error, "full_key", "")
+        raise ConfigError(
+            f"{key}: {str(error).splitlines()[0]}",
+            "name a key that exists, as in ${seed} or ${oc.env:NAME}; a literal ${ is written \\${",
+        ) from error
+
+
+def _check_complete(config: TrainConfig) -> None:
+    """What a run can't do without: an environment with its class, prompt, episodes and at least one reward term."""
+    problems: list[tuple[str, str]] = []
+    if not config.envs:
+        problems.append(("the recipe has no environment (envs)", "see recipes/echo.yaml for the shortest one"))
+    for name, env in config.envs.items():
+        problems += _missing(name, env, [other for other in config.envs if other != name])
+    for name in (config.mix or {}).keys() - config.envs.keys():
+        problems.append((f"mix.{name} names no environment of the recipe", did_you_mean(f"mix.{name}", config.envs)))
+    if problems:
+        raise ConfigError("\n".join(p for p, _ in problems), "\n      ".join(dict.fromkeys(h for _, h in problems)))
+
+
+def _missing(name: str, env: EnvConfig, others: Sequence[str]) -> list[tuple[str, str]]:
+    if not re.fullmatch(r"[A-Za-z]\w*", name):
+        return [(f"{name!r} is no name for an environment", "use letters, digits and underscores")]
+    if "_target_" not in env.environment:
+        meant = f"did you mean envs.{nearest(name, others)}?" if others else "name it: module.Class"
+        return [(f"envs.{name} has no environment._target_, the class to play", meant)]
+    problems = []
+    if not env.prompt.strip():
+        problems.append((f"envs.{name}.prompt is empty", f"say what the task is: envs.{name}.prompt='...'"))
+    if env.episodes < 1:
+        problems.append((f"envs.{name}.episodes={env.episodes}: nothing to play", f"set envs.{name}.episodes=100"))
+    if not any(term.get("weight", 1.0) for term in env.rewards.values()):
+        problems.append((f"envs.{name} has no reward term of any weight", f"add one to envs.{name}.rewards"))
+    for term, node in env.rewards.items():
+        if "_target_" not in node:
+            near = did_you_mean(term, [other for other in env.rewards if other != term])
+            problems.append((f"envs.{name}.rewards.{term} has no _target_, the function that scores", near))
+    return problems

@@ -1,0 +1,268 @@
+"""What a person may ask for: every key of a run, with its type, default and unit.
+
+YAML key = dataclass field = key on the command line. `grpo` is open: its keys are GRPOConfig's own
+(see grpo_fields.py). Settings of an environment class and numbers of a reward term stand beside their `_target_` and are checked against its
+signature by whoever builds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from omegaconf import MISSING
+
+
+class ServerMode(Enum):
+    """Where an environment's server runs."""
+
+    local = "local"
+    space = "space"
+    docker = "docker"
+    url = "url"
+
+
+class LaunchMode(Enum):
+    """How the model generates: with transformers, with vLLM in the trainer, or with a vLLM server beside it."""
+
+    auto = "auto"
+    single = "single"
+    colocate = "colocate"
+    server = "server"
+
+
+class DeadSignalAction(Enum):
+    """What to do about a run that can't learn."""
+
+    warn = "warn"
+    stop = "stop"
+
+
+class JobMode(Enum):
+    """Where a submitted run goes."""
+
+    hf_jobs = "hf_jobs"
+
+
+@dataclass
+class LoraConfig:
+    """An adapter instead of all weights.
+
+    Args:
+        rank: Rank of the update matrices.
+        alpha: Scale of the update; the update is multiplied by alpha / rank.
+        target_modules: Names of the modules to adapt, or "all-linear".
+    """
+
+    rank: int = 16
+    alpha: int = 32
+    target_modules: Any = "all-linear"
+
+
+@dataclass
+class ModelConfig:
+    """The model to train.
+
+    Args:
+        path: `tiny` (ships with trl-env), owner/name on the Hub, a directory, or a run directory.
+        tokenizer: The same for the tokenizer; null takes the model's.
+        dtype: Of the weights: float32, bfloat16 or float16; null lets the launch decide.
+        lora: Train an adapter; null trains all weights.
+    """
+
+    path: str = MISSING
+    tokenizer: str | None = None
+    dtype: str | None = None
+    lora: LoraConfig | None = None
+
+
+@dataclass
+class ServerConfig:
+    """Where environment servers run, unless an environment says otherwise.
+
+    Args:
+        mode: local starts the embedded server, url uses what runs already, space and docker as they say.
+        host: Address on which local servers listen.
+        port: TCP port of a local server; null takes a free one.
+        ready_timeout_s: Seconds until a server that doesn't answer counts as failed.
+        token_env: Name of the environment variable that holds the token for private servers.
+    """
+
+    mode: ServerMode = ServerMode.local
+    host: str = "127.0.0.1"
+    port: int | None = None
+    ready_timeout_s: float = 60.0
+    token_env: str = "HF_TOKEN"
+
+
+@dataclass
+class RolloutConfig:
+    """How sessions with environment servers behave.
+
+    Args:
+        concurrency: Sessions that work at the same time; null means all of the generation batch.
+        connect_timeout_s: Seconds to open a connection.
+        call_timeout_s: Seconds for the answer to one reset or step.
+        capacity_wait_s: Seconds for which a reset is tried again on a full or restarting server.
+        ping_interval_s: Seconds between keepalive pings; null turns them off.
+        ping_timeout_s: Seconds without a pong after which the connection counts as dead.
+        max_lost_fraction: Share of a generation batch's episodes that may be lost before the run stops.
+    """
+
+    concurrency: int | None = None
+    connect_timeout_s: float = 10.0
+    call_timeout_s: float = 60.0
+    capacity_wait_s: float = 60.0
+    ping_interval_s: float | None = 20.0
+    ping_timeout_s: float | None = 20.0
+    max_lost_fraction: float = 0.25
+
+
+@dataclass
+class LaunchConfig:
+    """Which processes train and generate, and on what.
+
+    Args:
+        mode: auto chooses by the machine.
+        processes: Training processes.
+        gpus: GPUs of the trainer; null takes what is visible.
+        vllm_gpus: GPUs of the vLLM server.
+        accelerate: multi_gpu, zero2, zero3, fsdp2 or an accelerate config file, for several processes.
+        vllm_executable: The `vllm` program, where it lives in another Python environment.
+        ready_timeout_s: Seconds until a vLLM server that doesn't answer counts as failed.
+        vllm_args: Further arguments of `vllm serve`.
+    """
+
+    mode: LaunchMode = LaunchMode.auto
+    processes: int = 1
+    gpus: list[int] | None = None
+    vllm_gpus: list[int] | None = None
+    accelerate: str | None = None
+    vllm_executable: str | None = None
+    ready_timeout_s: float = 600.0
+    vllm_args: list[str] = field(default_factory=list)
+
+
+@dataclass
+class EvalConfig:
+    """Playing before and after training, outside TRL's own evaluation.
+
+    Args:
+        episodes: Episodes each time; 0 is off.
+        seed: Of the episodes played, apart from those trained on.
+        temperature: Of sampling; null takes the training temperature.
+    """
+
+    episodes: int = 0
+    seed: int = 1_000_003
+    temperature: float | None = None
+
+
+@dataclass
+class WatchConfig:
+    """Watching a run for signs that it can't learn.
+
+    Args:
+        on_dead_signal: warn says so, stop ends the run.
+        patience_steps: Steps for which a sign must last.
+    """
+
+    on_dead_signal: DeadSignalAction = DeadSignalAction.warn
+    patience_steps: int = 5
+
+
+@dataclass
+class LoggingConfig:
+    """Where metrics go beside the run directory.
+
+    Args:
+        report_to: Names that transformers knows, such as trackio or wandb.
+        project: Name of the project there.
+    """
+
+    report_to: list[str] = field(default_factory=list)
+    project: str = "trl-env"
+
+
+@dataclass
+class JobConfig:
+    """Submitting a run to somebody else's machine.
+
+    Args:
+        mode: Which service; null runs here.
+        flavor: Hardware, in the service's words.
+        timeout: Longest run, such as 4h.
+    """
+
+    mode: JobMode | None = None
+    flavor: str | None = None
+    timeout: str | None = None
+
+
+@dataclass
+class EnvConfig:
+    """One environment of a recipe.
+
+    Args:
+        environment: `_target_`, the class, and its own settings beside it.
+        app: The embedded server, `module:attribute` of an ASGI app (server=local).
+        space: owner/name of a Space (server=space).
+        image: Container image (server=docker).
+        url: One URL or a list of URLs; set means: use what already runs, whatever `server` says.
+        server: This environment's own server mode, where it differs from `server.mode`.
+        variables: Environment variables of the server.
+        prompt: The user message; what `reset` returns is appended to it.
+        system_prompt: A system message before it.
+        episodes: Rows of the data set, each with its own episode seed.
+        seed: From which the episode seeds are derived.
+        rewards: Reward terms by name: `_target_`, `weight` and the term's numbers.
+    """
+
+    environment: dict[str, Any] = field(default_factory=dict)
+    app: str | None = None
+    space: str | None = None
+    image: str | None = None
+    url: Any = None
+    server: ServerMode | None = None
+    variables: dict[str, Any] = field(default_factory=dict)
+    prompt: str = ""
+    system_prompt: str | None = None
+    episodes: int = 0
+    seed: int = 0
+    rewards: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass
+class TrainConfig:
+    """A whole run.
+
+    Args:
+        recipe: Name of the recipe that was composed.
+        preset: Name of the preset over it.
+        description: One line on the task.
+        seed: Of the trainer, and of the episodes unless an environment sets its own.
+        output_dir: Folder of run directories.
+        run_name: Folder of this run inside it; null makes one from the recipe and the time.
+        mix: Share of each environment in every generation batch; null leaves it to chance.
+        envs: Environments by name.
+        grpo: GRPOConfig's own fields, but those the launcher owns.
+    """
+
+    recipe: str = MISSING
+    preset: str = "full"
+    description: str = ""
+    seed: int = 0
+    output_dir: str = "runs"
+    run_name: str | None = None
+    envs: dict[str, EnvConfig] = field(default_factory=dict)
+    mix: dict[str, float] | None = None
+    grpo: dict[str, Any] = field(default_factory=dict)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    server: ServerConfig = field(default_factory=ServerConfig)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    launch: LaunchConfig = field(default_factory=LaunchConfig)
+    eval: EvalConfig = field(default_factory=EvalConfig)
+    watch: WatchConfig = field(default_factory=WatchConfig)
+    logging: LoggingConfig = field(default_factory=LoggingConfig)
+    job: JobConfig = field(default_factory=JobConfig)
