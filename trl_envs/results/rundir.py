@@ -1,0 +1,161 @@
+"""The directory of one run: where each thing lies."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from trl_envs.errors import ConfigError
+from trl_envs.results.jsonlines import json_ready
+
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)")
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """A run's directory.
+
+    Args:
+        path: The directory; its name is the run's name.
+    """
+
+    path: Path
+
+    @classmethod
+    def create(cls, output_dir: Path, run_name: str) -> RunDirectory:
+        """Makes a new directory for a run, of which this call is the only owner.
+
+        If `output_dir/run_name` exists, the next free one of `run_name-2`, `run_name-3`, ... is made.
+
+        Raises:
+            ConfigError: The name can't be a directory's, or the place can't be written.
+        """
+        if run_name in ("", ".", "..") or "/" in run_name or "\0" in run_name:
+            raise ConfigError(
+                f"run_name={run_name!r} can't be the name of a directory in {output_dir}",
+                "give a plain name: run_name=my-run; the folder around it is output_dir=FOLDER",
+            )
+        try:
+            output_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _refused(output_dir, "output_dir", output_dir, error) from error
+        for number in count(1):
+            path = output_dir / (run_name if number == 1 else f"{run_name}-{number}")
+            try:
+                path.mkdir()
+            except FileExistsError as error:
+                if not path.is_dir():
+                    raise _refused(path, "run_name", run_name, error) from error
+            except OSError as error:
+                key, value = ("run_name", run_name) if error.errno == errno.ENAMETOOLONG else ("output_dir", output_dir)
+                raise _refused(path, key, value, error) from error
+            else:
+                return cls(path)
+        raise AssertionError("unreachable: count() doesn't end")
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.path.name
+
+    @property
+    def config_file(self) -> Path:
+        """The resolved configuration, which the children read."""
+        return self.path / "config.yaml"
+
+    @property
+    def overrides_file(self) -> Path:
+        """What was given on the command line, one override a line."""
+        return self.path / "overrides.txt"
+
+    @property
+    def plan_file(self) -> Path:
+        """The processes of the launch."""
+        return self.path / "plan.json"
+
+    @property
+    def logs_dir(self) -> Path:
+        """One log a process."""
+        return self.path / "logs"
+
+    @property
+    def metrics_file(self) -> Path:
+        """What the trainer logged, see metrics.py."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def episodes_file(self) -> Path:
+        """Every episode played, see episodes.py."""
+        return self.path / "episodes.jsonl"
+
+    @property
+    def completions_dir(self) -> Path:
+        """The model's texts, as TRL writes them."""
+        return self.path / "completions"
+
+    @property
+    def record_file(self) -> Path:
+        """What came of the run, see record.py."""
+        return self.path / "record.json"
+
+    @property
+    def outcome_file(self) -> Path:
+        """How the training worker ended, see outcome.py."""
+        return self.path / "outcome.json"
+
+    @property
+    def model_dir(self) -> Path:
+        """The final model."""
+        return self.path / "model"
+
+    def checkpoints(self) -> list[Path]:
+        """The trainer's `checkpoint-N` folders, the latest last."""
+        if not self.path.is_dir():
+            return []
+        steps = {path: _CHECKPOINT.fullmatch(path.name) for path in self.path.iterdir() if path.is_dir()}
+        found = [(int(match[1]), path) for path, match in steps.items() if match]
+        return [path for _, path in sorted(found)]
+
+    def write_config(self, text: str) -> None:
+        """Writes config.yaml, whole or not at all."""
+        write_whole(self.config_file, text)
+
+    def write_overrides(self, overrides: Sequence[str]) -> None:
+        """Writes overrides.txt, whole or not at all."""
+        write_whole(self.overrides_file, "".join(f"{override}\n" for override in overrides))
+
+    def write_plan(self, plan: Mapping[str, Any]) -> None:
+        """Writes plan.json, whole or not at all."""
+        write_whole(self.plan_file, json.dumps(json_ready(plan), indent=2) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file so that a reader, or a crash, finds the old text or the new one and never a part.
+
+    Raises:
+        OSError: The disk is full, or the place can't be written; what was there stays.
+    """
+    # Beside the file, since a rename is atomic within one file system only; by process, since two may write at once.
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _refused(path: Path, key: str, value: object, error: OSError) -> ConfigError:
+    reason = error.strerror or str(error)
+    return ConfigError(
+        f"the run directory {path} can't be made ({key}={value}): {reason}", f"choose another place: {key}=..."
+    )

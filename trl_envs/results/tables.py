@@ -1,0 +1,135 @@
+"""Tables for people: what runs there are, and what one run has come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from trl_envs.results.metrics import number_of, term_of
+from trl_envs.results.runs import RunSummary
+
+STATUS_STYLES = {"finished": "green", "running": "cyan", "failed": "red", "died": "red", "interrupted": "yellow"}
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A line of the outcome: which metric, which way is better, and whether a sum over the steps means anything."""
+
+    label: str
+    key: str
+    better: Literal["high", "low"] | None = None
+    summed: bool = False
+
+
+# After the terms; only those that were logged are shown.
+_ROWS = (
+    _Row("reward", "reward", "high"),
+    _Row("tool calls per episode", "tools/call_frequency"),
+    _Row("failed tool calls", "tools/failure_frequency", "low"),
+    _Row("tokens per episode", "completions/mean_length"),
+    _Row("seconds in environment", "time/environment_s", summed=True),
+    _Row("seconds in generation", "time/generation_s", summed=True),
+    _Row("episodes", "episodes/played", summed=True),
+    _Row("lost episodes", "episodes/lost", "low", summed=True),
+)
+
+
+def outcome_table(metrics: Sequence[Mapping[str, Any]]) -> Table:
+    """First, last and best logged value of every reward term and of what else matters, at the end of a run.
+
+    Args:
+        metrics: As `read_metrics` gives them. Values that are null (unscored) are passed over.
+    """
+    terms = sorted({term for line in metrics for key in line if (term := term_of(key))})
+    rows = [*(_Row(term, f"rewards/{term}/mean", "high") for term in terms), *_ROWS]
+    table = Table(caption_justify="left")
+    table.add_column("", overflow="fold")
+    for heading in ("first", "last", "best", "total"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    steps: set[Any] = set()
+    for row in rows:
+        logged = [line for line in metrics if row.key in line]
+        values = [(line.get("step"), value) for line in logged if (value := number_of(line, row.key)) is not None]
+        steps |= {line.get("step") for line in logged}
+        if values:
+            table.add_row(Text(row.label), *_cells(row, values))
+        elif logged:
+            table.add_row(Text(row.label), Text("never scored", "yellow"), "", "", "")
+    if not steps:
+        table.caption = "No step was logged."
+    elif len(steps) == 1:
+        table.caption = "Only one step was logged: first, last and best are the same."
+    else:
+        table.caption = f"Means of the first and the last of {len(steps)} logged steps, and the best with its step."
+    return table
+
+
+def _cells(row: _Row, values: Sequence[tuple[Any, float]]) -> list[Text]:
+    numbers = [value for _, value in values]
+    best = Text("")
+    if row.better and not row.summed:
+        # The first step that reached it.
+        step, value = (max if row.better == "high" else min)(values, key=lambda pair: pair[1])
+        best = Text(f"{_number(value)} at {step}")
+    total = Text(_number(sum(numbers)) if row.summed else "")
+    if row.key == "episodes/lost" and sum(numbers) > 0:
+        total.stylize("red")
+    return [Text(_number(numbers[0])), Text(_number(numbers[-1])), best, total]
+
+
+def _number(value: float) -> str:
+    if value == int(value) and abs(value) >= 10:
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3f}"
+
+
+def run_table(runs: Sequence[RunSummary]) -> Table:
+    """The runs with their outcomes, in the order given."""
+    table = Table(caption_justify="left")
+    for heading in ("run", "recipe", "preset", "status"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("step", "reward", "episodes", "lost", "time"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("started (UTC)", no_wrap=True)
+    table.add_column("cause", overflow="ellipsis", no_wrap=True)
+    for run in runs:
+        table.add_row(*_run_cells(run))
+    if not runs:
+        table.caption = "No runs."
+    return table
+
+
+def _run_cells(run: RunSummary) -> list[Text]:
+    name, status = Text(run.directory.name), Text(run.status, STATUS_STYLES.get(run.status, ""))
+    started = Text(run.started_at[:19].replace("T", " "))
+    record = run.record
+    if record is None:
+        return [name, Text(""), Text(""), status, *[Text("")] * 5, started, Text(run.problem)]
+    reward = number_of(record.final_metrics, "reward")
+    return [
+        name,
+        Text(record.recipe),
+        Text(record.preset),
+        status,
+        Text(str(record.global_step)),
+        Text("" if reward is None else _number(reward)),
+        Text(str(record.episodes)),
+        Text(str(record.lost_episodes), "red" if record.lost_episodes else ""),
+        Text("" if record.seconds is None else format_duration(record.seconds)),
+        started,
+        Text(record.message.partition("\n")[0]),
+    ]
+
+
+def format_duration(seconds: float) -> str:
+    """`45s`, `3m05s` or `2h03m`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
