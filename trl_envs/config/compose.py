@@ -56,7 +56,7 @@ def compose(arguments: Sequence[str], recipe_dirs: Sequence[Path] = ()) -> Compo
     """
     recipes = find_recipes(recipe_dirs)
     choices, settings = parse_overrides(arguments)
-    chosen = _chosen_recipe(choices, recipes)
+    chosen = _chosen_recipe(choices, settings, recipes)
     _register(recipes, _lineage(chosen, recipes))
     composed = _compose_groups([_checked(choice) for choice in choices])
     plain = _resolved(_apply(composed, settings))
@@ -66,9 +66,12 @@ def compose(arguments: Sequence[str], recipe_dirs: Sequence[Path] = ()) -> Compo
     return Composed(config, chosen, tuple(arguments), tuple(import_folders(recipe_dirs)))
 
 
-def _chosen_recipe(choices: Sequence[Choice], recipes: dict[str, Recipe]) -> Recipe:
+def _chosen_recipe(choices: Sequence[Choice], settings: Sequence[Setting], recipes: dict[str, Recipe]) -> Recipe:
     names = [choice.value for choice in choices if choice.group == "recipe"]
     if not names:
+        strays = [s.key for s in settings if s.key.partition(".")[0] not in TrainConfig.__dataclass_fields__]
+        if strays:
+            raise ConfigError(f"there is no key {strays[0]}", f"did you mean {nearest_key(strays[0])}?")
         raise ConfigError("no recipe was named", "add recipe=NAME" + known(recipes))
     return recipe_named(names[-1], recipes)
 
@@ -94,7 +97,10 @@ def _register(recipes: dict[str, Recipe], lineage: Sequence[Recipe]) -> None:
     """
     store = ConfigStore.instance()
     store.repo.pop("recipe", None)
-    store.store(name="schema", node=TrainConfig)
+    # The defaults without their types: Hydra's errors on types name no key, and a typed node that is null takes no keys
+    # below it. check_keys and to_config hold the composed config against the schema.
+    defaults = OmegaConf.to_container(OmegaConf.structured(TrainConfig), enum_to_str=True)
+    store.store(name="schema", node=defaults)
     for recipe in {recipe.name: recipe for recipe in lineage}.values():
         node = recipe.node.copy()
         for entry in node.get("defaults", []):
@@ -146,9 +152,7 @@ def _compose_groups(choices: list[str]) -> DictConfig:
     try:
         with hydra.initialize_config_dir(str(paths.configs_dir()), version_base="1.3"):
             config = hydra.compose("train", overrides=choices)
-        # Untyped from here on: a typed node that is null takes no keys below it. to_config brings the types back.
-        untyped = OmegaConf.to_container(config, resolve=False, enum_to_str=True)
-        return cast("DictConfig", OmegaConf.create(untyped))
+        return cast("DictConfig", OmegaConf.create(OmegaConf.to_container(config)))
     except (HydraException, OmegaConfBaseException) as error:
         raise _recipe_error(error) from error
 
@@ -158,11 +162,10 @@ def _recipe_error(error: BaseException) -> ConfigError:
     cause: BaseException = error
     while isinstance(cause.__cause__, HydraException | OmegaConfBaseException):
         cause = cause.__cause__
-    key = getattr(cause, "full_key", None)
-    reason = str(cause).splitlines()[0]
-    where = re.search(r"In '([^']+)': ", str(error))
-    hint = f"did you mean {nearest_key(str(key))}?" if key and "not in" in reason else "trl-env list names the recipes"
-    return ConfigError(f"{where[1] + ': ' if where else ''}{key + ': ' if key else ''}{reason}", hint)
+    return ConfigError(
+        f"the recipe can't be composed: {str(cause).splitlines()[0]}",
+        "mend its defaults list: `defaults: [PARENT, override /model: NAME, _self_]`, names as in configs/",
+    )
 
 
 def _apply(config: DictConfig, settings: Sequence[Setting]) -> DictConfig:

@@ -1,7 +1,7 @@
 """What a person may ask for: every key of a run, with its type, default and unit.
 
-YAML key = dataclass field = key on the command line. `grpo` is open: its keys are GRPOConfig's own
-(see grpo_fields.py). Settings of an environment class and numbers of a reward term stand beside their `_target_` and are checked against its
+YAML key = dataclass field = key on the command line. `grpo` is open: its keys are GRPOConfig's own (grpo_fields.py).
+Settings of an environment class and numbers of a reward term stand beside their `_target_` and are checked against its
 signature by whoever builds them.
 """
 

@@ -1,0 +1,82 @@
+"""Where a model is found, and loading it and its tokenizer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trl_envs import paths
+from trl_envs.config.schema import ModelConfig
+from trl_envs.errors import ConfigError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def model_location(path: str) -> str:
+    """What transformers loads for a `model.path`.
+
+    `tiny` is the agent that ships; a run directory is its final model, else its last checkpoint; anything else stays.
+
+    Raises:
+        ConfigError: A run directory without a model.
+    """
+    if path == "tiny":
+        return str(paths.tiny_model_dir())
+    folder = Path(path)
+    if not (folder / "record.json").is_file():
+        return path
+    if (folder / "model").is_dir():
+        return str(folder / "model")
+    checkpoints = sorted(folder.glob("checkpoint-*"), key=_step)
+    if not checkpoints:
+        raise ConfigError(f"the run {folder} has neither a final model nor a checkpoint", "name another model=")
+    return str(checkpoints[-1])
+
+
+def _step(checkpoint: Path) -> int:
+    number = re.search(r"\d+$", checkpoint.name)
+    return int(number[0]) if number else -1
+
+
+def load_tokenizer(model: ModelConfig) -> PreTrainedTokenizerBase:
+    """The model's tokenizer, or the one that `model.tokenizer` names.
+
+    Raises:
+        ConfigError: It can't be loaded: unknown, gated, or no network.
+    """
+    from transformers import AutoTokenizer
+
+    path = model_location(model.tokenizer or model.path)
+    try:
+        return AutoTokenizer.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        raise unreachable(path, error) from error
+
+
+def load_model(model: ModelConfig) -> Any:
+    """What GRPOTrainer takes as its model: a location, or for an adapter the base model with the adapter on it.
+
+    Raises:
+        ConfigError: An adapter or its base that can't be loaded.
+    """
+    location = model_location(model.path)
+    if not (Path(location) / "adapter_config.json").is_file():
+        return location
+    from peft import AutoPeftModelForCausalLM
+
+    try:
+        return AutoPeftModelForCausalLM.from_pretrained(location, is_trainable=True, dtype=model.dtype or "float32")
+    except (OSError, ValueError) as error:
+        raise unreachable(location, error) from error
+
+
+def unreachable(path: str, error: BaseException) -> ConfigError:
+    """The error for a model that can't be loaded."""
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return ConfigError(
+        f"the model {path} can't be loaded: {reason}",
+        "use model=tiny (ships with trl-env) or model=/path/to/a/local/model; "
+        "for a gated or private one, set HF_TOKEN to a token that may read it",
+    )

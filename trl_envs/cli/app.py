@@ -1,0 +1,72 @@
+"""The command `trl-env`. Importing it loads typer and nothing else that takes time."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from trl_envs import __version__
+from trl_envs.cli.list import list_recipes
+from trl_envs.cli.runs import runs
+from trl_envs.cli.serve import serve
+from trl_envs.cli.show import show
+from trl_envs.cli.train import train
+from trl_envs.errors import TrlEnvError
+
+_HELP = """Train language-model agents with TRL's GRPOTrainer on OpenEnv environments.
+
+A recipe names an environment, its reward terms and the GRPO numbers; overrides change any of them:
+
+\b
+    trl-env list                                          which recipes there are
+    trl-env train recipe=catch preset=smoke               two steps of a tiny model on a CPU
+    trl-env show recipe=catch grpo.learning_rate=1e-6     the whole config, without running it
+    trl-env train recipe=wordle model=Qwen/Qwen3-1.7B grpo.max_steps=20
+
+(`trl env`, without the dash, is TRL's own command and prints system information.)
+"""
+
+# Overrides such as ~key and ++key=value reach the command as they are typed.
+_OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+app = typer.Typer(
+    name="trl-env",
+    help=_HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("list")(list_recipes)
+app.command("show", context_settings=_OVERRIDES)(show)
+app.command("train", context_settings=_OVERRIDES)(train)
+app.command("serve", context_settings=_OVERRIDES)(serve)
+app.command("runs")(runs)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"trl-env {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+def main() -> None:
+    """Runs the command; an error that trl-env raised is printed with its hint and gives its exit code."""
+    try:
+        app(prog_name="trl-env")
+    except TrlEnvError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"\nhint: {error.hint}", file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -1,0 +1,36 @@
+"""What several commands take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from trl_envs.config.compose import Composed
+
+RecipeDirs = Annotated[
+    list[Path] | None,
+    typer.Option("--recipe-dir", metavar="FOLDER", help="A folder of recipes besides ./recipes; may be repeated."),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="recipe=NAME [KEY=VALUE]...", help="The recipe, and any key of its config.", show_default=False
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+
+
+def compose_typed(
+    overrides: Sequence[str] | None, context: typer.Context, recipe_dirs: Sequence[Path] | None
+) -> Composed:
+    """Composes what was typed after a command, overrides that look like options included."""
+    from trl_envs.config.compose import compose
+    from trl_envs.paths import make_importable
+
+    composed = compose([*(overrides or ()), *context.args], recipe_dirs or ())
+    make_importable(list(composed.import_folders))
+    return composed

@@ -1,0 +1,50 @@
+"""`trl-env runs`: the runs of an output directory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trl_envs.cli.options import AsJson
+
+
+def runs(
+    output_dir: Annotated[Path, typer.Argument(help="Folder of run directories (output_dir of the runs).")] = Path(
+        "runs"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """List runs with their outcomes, the newest first.
+
+    \b
+    trl-env runs
+    trl-env runs /data/runs --json
+    """
+    from rich.console import Console
+
+    from trl_envs.errors import ConfigError
+    from trl_envs.results.runs import find_runs
+    from trl_envs.results.tables import run_table
+
+    if not output_dir.is_dir() and output_dir != Path("runs"):
+        raise ConfigError(f"the folder {output_dir} isn't there", "name the output_dir of your runs")
+    found = find_runs(output_dir)
+    if as_json:
+        rows = [
+            {
+                "run": str(run.directory.path),
+                "status": run.status,
+                "problem": run.problem,
+                **({"record": asdict(run.record)} if run.record else {}),
+            }
+            for run in found
+        ]
+        typer.echo(json.dumps(rows, indent=2))
+    elif not found:
+        typer.echo(f"no runs in {output_dir}/ yet", err=True)
+    else:
+        Console().print(run_table(found))

@@ -1,0 +1,158 @@
+"""The pipeline of a run, from a composed config to what came of it, on one page."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from trl_envs.config.compose import Composed
+from trl_envs.config.store import to_yaml
+from trl_envs.errors import Interrupted, ProcessExited, TrlEnvError
+from trl_envs.machine import free_port, gpus, has_mps, installed_versions
+from trl_envs.plan.build import MachineFacts, build_plan
+from trl_envs.plan.launch_plan import LaunchPlan
+from trl_envs.results.episodes import count_episodes
+from trl_envs.results.metrics import read_metrics
+from trl_envs.results.outcome import read_outcome
+from trl_envs.results.record import RunRecord, RunStatus, write_record
+from trl_envs.results.rundir import RunDirectory
+from trl_envs.runtime.child import Child
+from trl_envs.runtime.supervisor import Supervisor
+from trl_envs.servers.start import start_servers
+
+RECORDED_PACKAGES = ("trl-env", "torch", "transformers", "trl", "openenv", "vllm", "datasets", "peft", "accelerate")
+
+
+class Display(Protocol):
+    """What a run shows as it goes; it decides nothing."""
+
+    def planned(self, plan: LaunchPlan, run: RunDirectory) -> None:
+        """The plan, before anything starts."""
+
+    def server_ready(self, name: str, urls: tuple[str, ...], seconds: float) -> None:
+        """The servers of an environment answer."""
+
+    def training(self, run: RunDirectory, plan: LaunchPlan) -> AbstractContextManager[Callable[[], None]]:
+        """Around the training; gives what is to be called a few times a second."""
+
+
+def plan_run(composed: Composed) -> LaunchPlan:
+    """The plan of a run that doesn't exist yet.
+
+    Raises:
+        PreflightError: The config asks for what can't work on this machine.
+    """
+    return _plan(composed, _wanted_directory(composed))
+
+
+def train(composed: Composed, display: Display) -> RunRecord:
+    """Runs a recipe.
+
+    Args:
+        composed: What was asked for.
+        display: Shows it.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        PreflightError: It can't work; nothing was started or written.
+        StartupError: A server or the trainer didn't start.
+        ProcessExited: A process ended before the run did.
+        TrainingFailed: Training broke off, or ended without a step.
+        Interrupted: Ctrl-C or a signal.
+    """
+    wanted = _wanted_directory(composed)
+    _plan(composed, wanted)
+    run = RunDirectory.create(wanted.parent, wanted.name)
+    plan = _plan(composed, run.path)
+    _write_down(run, composed, plan)
+    display.planned(plan, run)
+    versions = installed_versions(RECORDED_PACKAGES)
+    record = RunRecord.begin(run.name, composed.config.recipe, composed.config.preset, versions)
+    write_record(run, record)
+    try:
+        record.global_step = _execute(run, plan, display)
+        record.model_dir = str(run.model_dir)
+        record.end("finished", 0)
+    except TrlEnvError as error:
+        status: RunStatus = "interrupted" if isinstance(error, Interrupted) else "failed"
+        record.end(status, error.exit_code, error.message)
+        raise
+    except BaseException as error:
+        record.end("failed", 1, f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        _count(run, record)
+        write_record(run, record)
+    return record
+
+
+def _execute(run: RunDirectory, plan: LaunchPlan, display: Display) -> int:
+    """Starts what is needed, in order, waits for the trainer, and stops everything, however it ends."""
+    with Supervisor(run.logs_dir) as supervisor:
+        start_servers(plan, supervisor, display.server_ready)
+        trainer = supervisor.start(plan.trainer)
+        with display.training(run, plan) as tick:
+            code = supervisor.watch(trainer, tick)
+            tick()
+    return _result(run, trainer, code)
+
+
+def _result(run: RunDirectory, trainer: Child, code: int) -> int:
+    """The number of steps of a trainer that ended, or its error."""
+    outcome = read_outcome(run)
+    error = outcome.exception() if outcome is not None else None
+    if error is not None:
+        raise error
+    if code != 0 or outcome is None or outcome.global_step is None:
+        raise ProcessExited(
+            f"the trainer ended before the run did: {trainer.describe_exit()}\n{trainer.describe_log()}",
+            f"the whole log is {trainer.log}",
+        )
+    return outcome.global_step
+
+
+def _count(run: RunDirectory, record: RunRecord) -> None:
+    """Notes how far the run came."""
+    metrics = [line for line in read_metrics(run.metrics_file) if "reward" in line]
+    if metrics:
+        record.final_metrics = metrics[-1]
+        record.global_step = max(record.global_step, int(metrics[-1]["step"]))
+    counts = count_episodes(run.episodes_file)
+    record.episodes, record.lost_episodes = counts.episodes, counts.lost
+
+
+def _plan(composed: Composed, run_dir: Path) -> LaunchPlan:
+    return build_plan(composed.config, machine_facts(), run_dir, composed.import_folders)
+
+
+def machine_facts() -> MachineFacts:
+    """What this machine has."""
+    return MachineFacts(
+        gpus=gpus(),
+        mps=has_mps(),
+        vllm=installed_versions(["vllm"])["vllm"],
+        free_port=free_port,
+        variables=dict(os.environ),
+    )
+
+
+def _wanted_directory(composed: Composed) -> Path:
+    name = composed.config.run_name
+    if name is None:
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        preset = "" if composed.config.preset == "full" else f"-{composed.config.preset}"
+        name = f"{re.sub(r'[^A-Za-z0-9_.-]', '-', composed.config.recipe)}{preset}-{stamp}"
+    return Path(composed.config.output_dir).expanduser().absolute() / name
+
+
+def _write_down(run: RunDirectory, composed: Composed, plan: LaunchPlan) -> None:
+    run.write_config(to_yaml(composed.config))
+    run.write_overrides(list(composed.overrides))
+    run.write_plan(plan.as_dict())

@@ -1,0 +1,63 @@
+"""A launch, decided before anything starts: pure data that can be printed, pasted and tested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from trl_envs.plan.batch import BatchPlan
+from trl_envs.plan.spec import ProcessSpec
+
+
+@dataclass(frozen=True)
+class EnvironmentPlan:
+    """Where one environment's sessions come from.
+
+    Args:
+        urls: Base URLs of its servers; sessions are spread over them.
+        sessions: Sessions that the run will hold open with them at once.
+        process: The server that the launcher starts; None if it runs already.
+        token: Whether to send the token (of the variable `server.token_env`) along.
+    """
+
+    urls: tuple[str, ...]
+    sessions: int
+    process: ProcessSpec | None
+    token: bool
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """All processes of a run.
+
+    Args:
+        mode: How the model generates: single, colocate or server.
+        reason: Why that mode, in words.
+        device: cpu, mps or cuda.
+        batch: Sizes of a generation.
+        environments: Servers by environment name.
+        trainer: The training worker.
+        import_folders: Folders from which `_target_`s are imported.
+    """
+
+    mode: str
+    reason: str
+    device: str
+    batch: BatchPlan
+    environments: Mapping[str, EnvironmentPlan]
+    trainer: ProcessSpec
+    import_folders: tuple[str, ...]
+
+    def processes(self) -> list[ProcessSpec]:
+        """Processes in the order of their start."""
+        servers = [env.process for env in self.environments.values() if env.process is not None]
+        return [*servers, self.trainer]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-able; what plan.json holds and children read."""
+        return {
+            **asdict(self),
+            "environments": {name: asdict(env) for name, env in self.environments.items()},
+            "commands": {spec.name: spec.command() for spec in self.processes()},
+        }

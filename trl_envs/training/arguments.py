@@ -1,0 +1,65 @@
+"""The GRPOConfig of a run: what the recipe sets under `grpo`, and what the launcher owns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trl import GRPOConfig
+
+from trl_envs.agent.terms import RewardTerm
+from trl_envs.config.schema import TrainConfig
+from trl_envs.errors import ConfigError
+
+# Where these say nothing, GRPOConfig's own defaults stand.
+_DEFAULTS: dict[str, Any] = {
+    "logging_steps": 1,
+    "log_completions": True,
+    # The tables that it prints would fight the progress line; the parquet files hold all of them.
+    "num_completions_to_print": 0,
+    "save_total_limit": 2,
+}
+
+
+def build_arguments(
+    config: TrainConfig, run_dir: Path, terms: Sequence[RewardTerm], *, mode: str, device: str
+) -> GRPOConfig:
+    """GRPOConfig as TRL wants it.
+
+    Args:
+        config: The run's config.
+        run_dir: Where checkpoints and completions go.
+        terms: Reward terms, in the order in which TRL gets them.
+        mode: single, colocate or server.
+        device: cpu, mps or cuda.
+
+    Raises:
+        ConfigError: GRPOConfig refuses a value.
+    """
+    values: dict[str, Any] = {
+        **_DEFAULTS,
+        **config.grpo,
+        "output_dir": str(run_dir),
+        "run_name": run_dir.name,
+        "seed": config.seed,
+        "use_cpu": device == "cpu",
+        "use_vllm": mode != "single",
+        "reward_weights": [term.weight for term in terms],
+        "report_to": list(config.logging.report_to),
+        "disable_tqdm": True,
+    }
+    if config.logging.report_to:
+        values.setdefault("project", config.logging.project)
+    if mode == "colocate":
+        values["vllm_mode"] = "colocate"
+    if device != "cuda" and not values.get("fp16"):
+        values.setdefault("bf16", False)
+    if config.model.dtype is not None:
+        values["model_init_kwargs"] = {**(values.get("model_init_kwargs") or {}), "dtype": config.model.dtype}
+    try:
+        return GRPOConfig(**values)
+    except (ValueError, TypeError, ZeroDivisionError) as error:
+        raise ConfigError(
+            f"GRPOConfig refuses the values under grpo: {error}", "trl-env show recipe=NAME prints them"
+        ) from error

@@ -1,0 +1,126 @@
+"""The training worker, a child process: `python -m trl_envs.training.worker RUN_DIR`.
+
+It reads config.yaml and plan.json of the run directory, trains, and leaves outcome.json for the launcher. What the
+recipe names is imported and checked before torch is, so that a typo costs a second.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trl_envs.agent.dataset import build_rows
+from trl_envs.agent.environments import EnvironmentClock, build_factories
+from trl_envs.agent.terms import RewardTerm, build_terms, reward_function
+from trl_envs.config.schema import TrainConfig
+from trl_envs.config.store import load_config
+from trl_envs.config.token import token_for
+from trl_envs.errors import ConfigError, TrainingFailed, TrlEnvError
+from trl_envs.paths import make_importable
+from trl_envs.results.outcome import Outcome, write_outcome
+from trl_envs.results.rundir import RunDirectory
+
+if TYPE_CHECKING:
+    from trl_envs.training.trainer import AgentTrainer
+
+
+def main(arguments: list[str]) -> int:
+    """Trains the run in the directory that the only argument names; the exit code is the error's."""
+    run = RunDirectory(Path(arguments[0]))
+    try:
+        steps = train(run)
+        write_outcome(run, Outcome(global_step=steps))
+        return 0
+    except TrlEnvError as error:
+        if error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
+        write_outcome(run, Outcome.of_error(error))
+        return error.exit_code
+    except Exception as error:
+        traceback.print_exc()
+        failed = TrainingFailed(f"{type(error).__name__}: {error}", f"the traceback is in {run.logs_dir}/trainer.log")
+        write_outcome(run, Outcome.of_error(failed))
+        return failed.exit_code
+
+
+def train(run: RunDirectory) -> int:
+    """Trains and saves the final model.
+
+    Returns:
+        The number of optimizer steps.
+
+    Raises:
+        ConfigError: A name or a value of the config that can't be used.
+        TrainingFailed: Training broke off, or ended without a step.
+    """
+    config = load_config(run.config_file)
+    plan = json.loads(run.plan_file.read_text(encoding="utf-8"))
+    make_importable(plan["import_folders"])
+    terms = build_terms(config.envs)
+    clock = EnvironmentClock()
+    servers = plan["environments"]
+    factories = build_factories(
+        config.envs,
+        {name: tuple(server["urls"]) for name, server in servers.items()},
+        config.rollout,
+        {name: token_for(config.server) if server["token"] else None for name, server in servers.items()},
+        clock,
+    )
+    trainer = _build_trainer(run, config, plan, terms, factories, clock)
+    trainer.train()
+    if trainer.state.global_step == 0:
+        raise TrainingFailed(
+            "training ended at step 0: the data set has fewer prompts than one generation batch takes",
+            f"raise envs.{next(iter(config.envs))}.episodes, or make the generation batch smaller",
+        )
+    trainer.save_model(str(run.model_dir))
+    return int(trainer.state.global_step)
+
+
+def _build_trainer(
+    run: RunDirectory,
+    config: TrainConfig,
+    plan: dict[str, Any],
+    terms: list[RewardTerm],
+    factories: dict[str, Any],
+    clock: EnvironmentClock,
+) -> AgentTrainer:
+    from datasets import Dataset
+    from transformers import PrinterCallback
+
+    from trl_envs.agent.models import load_model, load_tokenizer, unreachable
+    from trl_envs.results.episodes import EpisodeWriter
+    from trl_envs.training.arguments import build_arguments
+    from trl_envs.training.callbacks import MetricsCallback, lora_config
+    from trl_envs.training.trainer import AgentTrainer
+
+    arguments = build_arguments(config, run.path, terms, mode=plan["mode"], device=plan["device"])
+    tokenizer = load_tokenizer(config.model)
+    try:
+        trainer = AgentTrainer(
+            model=load_model(config.model),
+            processing_class=tokenizer,
+            reward_funcs=[reward_function(term) for term in terms],
+            args=arguments,
+            train_dataset=Dataset.from_list(build_rows(config.envs)),
+            environment_factory=factories,
+            peft_config=lora_config(config.model),
+            callbacks=[MetricsCallback(run.metrics_file)],
+            episodes=EpisodeWriter(run.episodes_file),
+            clock=clock,
+            max_lost_fraction=config.rollout.max_lost_fraction,
+        )
+    except OSError as error:
+        raise unreachable(config.model.path, error) from error
+    except ValueError as error:
+        raise ConfigError(f"GRPOTrainer refuses the run: {error}", "change the value that it names") from error
+    # It would print every line of metrics a second time, between the launcher's own.
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
