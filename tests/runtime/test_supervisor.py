@@ -133,6 +133,17 @@ def test_dying_before_ready_is_noticed_long_before_the_deadline(tmp_path: Path, 
     assert (tmp_path / "server.log").read_text().startswith("an earlier attempt\nno module")
 
 
+def test_another_process_that_dies_ends_the_wait(tmp_path: Path, port: int) -> None:
+    started = time.monotonic()
+    with (
+        pytest.raises(StartupError, match=r"(?s)first ended before second was ready: exit code 5.*no words"),
+        Supervisor(tmp_path) as supervisor,
+    ):
+        supervisor.start(python("first", "import time; time.sleep(0.2); print('no words'); raise SystemExit(5)"))
+        supervisor.wait_ready(supervisor.start(server("second", port, delay_s=20, timeout_s=60)))
+    assert time.monotonic() - started < 3
+
+
 def test_a_port_that_is_taken_is_refused_before_starting(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other, Supervisor(tmp_path) as supervisor:
         port = other.getsockname()[1]

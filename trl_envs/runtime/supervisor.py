@@ -76,7 +76,7 @@ class Supervisor:
         """Waits until a server answers 200 at its `ready` URL; returns the seconds that took.
 
         Raises:
-            StartupError: It ended, or didn't answer in time; with the end of its log.
+            StartupError: It or another process ended, or it didn't answer in time; with the end of the log.
             Interrupted: A signal has come.
         """
         ready = child.spec.ready
@@ -157,13 +157,15 @@ class Supervisor:
         if self._watchdog is not None:
             self._watchdog.remove(child.pid)
 
-    def _check_starting(self, child: Child) -> None:
+    def _check_starting(self, awaited: Child) -> None:
         self.check_interrupted()
-        if child.poll() is not None:
-            raise StartupError(
-                f"{child.name} ended before it was ready: {child.describe_exit()}\n{child.describe_log()}",
-                f"start it by hand to see what it does: {child.spec.command()}",
-            )
+        for child in self._children:
+            if child.poll() is not None:
+                what = "it" if child is awaited else awaited.name
+                raise StartupError(
+                    f"{child.name} ended before {what} was ready: {child.describe_exit()}\n{child.describe_log()}",
+                    f"start it by hand to see what it does: {child.spec.command()}",
+                )
 
     def _check_others(self, main: Child) -> None:
         for child in self._children:
