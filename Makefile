@@ -1,0 +1,48 @@
+# Needs Python 3.11 or newer and make; everything else is installed into .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow check bench wheel tiny-agent clean
+
+help:  ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/  make \1\t/' | expand -t 20
+
+setup: $(READY)  ## install trl-env and its tools into .venv (CPU build of torch)
+
+# torch first and capped: pip would otherwise take a CUDA build of several gigabytes. On a GPU machine, install
+# trl-env with pip instead of make.
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch<2.14' -e '.[dev]'
+	@touch $@
+
+demo: setup  ## train the tiny agent on catch, on this machine's CPU
+	$(BIN)/trl-env train recipe=catch preset=smoke
+
+test: setup  ## the tests, in a few minutes
+	$(BIN)/python -m pytest -q -m 'not slow and not gpu and not vllm'
+
+test-slow: setup  ## the tests that take longer: a wheel in a fresh environment, whole runs
+	$(BIN)/python -m pytest -q -m slow
+
+check: setup  ## format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy -p trl_envs
+
+bench: setup  ## the benchmarks, each against a peer
+	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+wheel: setup  ## the wheel and the sdist, in dist/
+	$(BIN)/python -m build --quiet --outdir dist .
+
+tiny-agent: setup  ## train the tiny agent's weights anew, in a few minutes
+	$(BIN)/python -m trl_envs.agent.tiny.build
+
+clean:  ## remove what make made
+	rm -rf $(VENV) dist build *.egg-info .mypy_cache .ruff_cache .pytest_cache

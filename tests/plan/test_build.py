@@ -1,0 +1,142 @@
+"""Plans for machines that need not be at hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trl_envs.config.compose import compose
+from trl_envs.errors import PreflightError
+from trl_envs.machine import Gpu
+from trl_envs.plan.build import MachineFacts, build_plan, build_servers
+from trl_envs.plan.launch_plan import LaunchPlan
+
+A100 = Gpu(index=0, name="A100", memory_gib=80.0, compute_capability=8.0)
+
+
+def facts(**changes: Any) -> MachineFacts:
+    values: dict[str, Any] = {"gpus": [], "mps": False, "vllm": None, "free_port": lambda host: 8765, "variables": {}}
+    return MachineFacts(**{**values, **changes})
+
+
+def plan(*overrides: str, **changes: Any) -> LaunchPlan:
+    composed = compose(["recipe=catch", *overrides])
+    return build_plan(composed.config, facts(**changes), Path("/runs/one"), composed.import_folders)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "changes", "mode", "device"),
+    [
+        ((), {}, "single", "cpu"),
+        ((), {"mps": True}, "single", "mps"),
+        ((), {"gpus": [A100]}, "single", "cuda"),
+        ((), {"gpus": [A100], "vllm": "0.29.0"}, "colocate", "cuda"),
+        (("launch=single",), {"gpus": [A100], "vllm": "0.29.0"}, "single", "cuda"),
+        (("preset=smoke",), {"gpus": [A100], "vllm": "0.29.0"}, "single", "cuda"),
+        (("launch=colocate",), {"gpus": [A100], "vllm": "0.29.0"}, "colocate", "cuda"),
+    ],
+)
+def test_the_mode_follows_from_config_and_machine(
+    overrides: tuple[str, ...], changes: dict[str, Any], mode: str, device: str
+) -> None:
+    planned = plan(*overrides, **changes)
+    assert (planned.mode, planned.device) == (mode, device)
+    assert planned.reason
+
+
+@pytest.mark.parametrize(
+    ("overrides", "changes", "message", "hint"),
+    [
+        (("launch=colocate",), {}, "no GPU is visible", "launch=single"),
+        (("launch=colocate",), {"gpus": [A100]}, "needs vLLM", "trl-env[vllm]"),
+        (("launch=server",), {"gpus": [A100]}, "launch=server", "launch=colocate"),
+        (("launch.processes=2",), {}, "launch.processes=2", "launch.processes=1"),
+        (("server=url",), {}, "envs.catch.url isn't set", "envs.catch.url=http"),
+        (("server=space",), {}, "server=space", "envs.catch.url=http"),
+        (("envs.catch.server=docker",), {}, "server=docker", "server=local"),
+        (("envs.catch.url=localhost:8001",), {}, "no http(s) URL", "http://HOST:PORT"),
+        (("envs.catch.url=[]",), {}, "empty list", "http://HOST:PORT"),
+        (("envs.catch.url=3",), {}, "no http(s) URL", "http://HOST:PORT"),
+        (("envs.catch.url=http://me:secret@host",), {}, "password", "server.token_env"),
+        (("envs.catch.app=null",), {}, "no embedded server", "envs.catch.url"),
+    ],
+)
+def test_what_cannot_work_here_is_refused(
+    overrides: tuple[str, ...], changes: dict[str, Any], message: str, hint: str
+) -> None:
+    with pytest.raises(PreflightError) as caught:
+        plan(*overrides, **changes)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+    assert "secret" not in str(caught.value)
+
+
+def test_the_embedded_server_has_room_for_the_generation_batch() -> None:
+    planned = plan("preset=smoke", "server.port=9001")
+    server = planned.environments["catch"]
+    assert server.process is not None
+    assert server.urls == ("http://127.0.0.1:9001",)
+    assert server.sessions == planned.batch.generation_batch == 8
+    assert int(server.process.variables["MAX_CONCURRENT_ENVS"]) > 8
+    assert server.process.ready is not None
+    assert [spec.name for spec in planned.processes()] == ["server-catch", "trainer"]
+
+
+def test_a_url_is_used_as_it_is_whatever_the_server_mode() -> None:
+    planned = plan("server=docker", "envs.catch.url=[http://a:1/,http://b:2]")
+    assert planned.environments["catch"].urls == ("http://a:1", "http://b:2")
+    assert planned.environments["catch"].process is None
+    assert [spec.name for spec in planned.processes()] == ["trainer"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sent"),
+    [
+        (("envs.catch.url=http://127.0.0.1:1",), False),
+        (("envs.catch.url=https://example.com",), False),
+        (("envs.catch.url=https://me-catch.hf.space",), True),
+        (("envs.catch.url=http://me-catch.hf.space",), False),
+        (("envs.catch.url=[https://me-catch.hf.space,https://example.com]",), False),
+        (("envs.catch.url=https://example.com", "server.token_env=MY_TOKEN"), True),
+    ],
+)
+def test_a_hub_token_goes_to_spaces_only(overrides: tuple[str, ...], sent: bool) -> None:
+    assert plan(*overrides).environments["catch"].token is sent
+
+
+def test_the_plan_prints_as_commands_and_as_json(tmp_path: Path) -> None:
+    data = json.loads(json.dumps(plan("preset=smoke").as_dict()))
+    assert data["environments"]["catch"]["urls"] == ["http://127.0.0.1:8765"]
+    words = shlex.split(data["commands"]["server-catch"])
+    assert "MAX_CONCURRENT_ENVS=10" in words
+    assert words[-6:-2] == ["--host", "127.0.0.1", "--port", "8765"]
+    echoed = plan("envs.catch.variables.NOTE='two words; $HOME'").processes()[0]
+    variables = echoed.command().split(sys.executable)[0]
+    done = subprocess.run(
+        ["bash", "-c", f"{variables} {sys.executable} -c 'import os; print(os.environ[\"NOTE\"])'"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "two words; $HOME\n"
+
+
+def test_import_folders_come_before_the_users_own_path() -> None:
+    composed = compose(["recipe=catch"])
+    planned = build_plan(
+        composed.config, facts(variables={"PYTHONPATH": "/mine"}), Path("/runs/one"), ["/here", "/mine"]
+    )
+    for spec in planned.processes():
+        assert spec.variables["PYTHONPATH"].split(os.pathsep) == ["/here", "/mine"]
+
+
+def test_serving_alone_takes_the_number_of_sessions_asked_for() -> None:
+    specs = build_servers(compose(["recipe=echo"]).config, facts(), 100, [])
+    assert int(specs["echo"].variables["MAX_CONCURRENT_ENVS"]) >= 100

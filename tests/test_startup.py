@@ -1,0 +1,52 @@
+"""What the command loads before it has anything to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("torch", "trl", "transformers", "openenv", "gradio", "datasets", "peft", "pyspiel", "textarena")
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """Top-level modules that `trl-env ARGUMENTS` has loaded when it ends."""
+    code = (
+        "import sys\n"
+        "from trl_envs.cli.app import main\n"
+        f"sys.argv = ['trl-env', *{list(arguments)!r}]\n"
+        "try:\n    main()\n"
+        "finally:\n    print('LOADED', *sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("LOADED "), done.stderr
+    return set(last.split()[1:])
+
+
+def test_help_loads_neither_hydra_nor_anything_heavy() -> None:
+    assert not loaded_by("--help") & {*HEAVY, "hydra", "omegaconf", "rich"}
+    assert not loaded_by("train", "--help") & {*HEAVY, "hydra", "omegaconf"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list",),
+        ("show", "recipe=catch"),
+        ("train", "recipe=catch", "preset=smoke", "--dry-run"),
+        ("runs",),
+        ("train", "recipe=catchh"),
+    ],
+)
+def test_the_launcher_never_loads_anything_heavy(arguments: tuple[str, ...]) -> None:
+    assert not loaded_by(*arguments) & set(HEAVY)
+
+
+def test_the_module_runs_like_the_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "trl_envs", "--version"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.startswith("trl-env ")
