@@ -100,7 +100,6 @@ def _execute(run: RunDirectory, plan: LaunchPlan, display: Display) -> int:
         trainer = supervisor.start(plan.trainer)
         with display.training(run, plan) as tick:
             code = supervisor.watch(trainer, tick)
-            tick()
     return _result(run, trainer, code)
 
 

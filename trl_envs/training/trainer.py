@@ -88,7 +88,7 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
             }
             self._episodes.write(
                 {"mode": mode, "process": self.accelerator.process_index, **episode.as_dict()},
-                step=self.state.global_step,
+                step=self.state.global_step + 1,
                 group=index // group,
                 rewards=rewards,
             )

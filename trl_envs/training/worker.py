@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str]) -> int:
     """Trains the run in the directory that the only argument names; the exit code is the error's."""
+    # What TRL calls on transformers is for the two of them to agree on; a person who trains can't act on it.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     run = RunDirectory(Path(arguments[0]))
     try:
         steps = train(run)
@@ -90,6 +93,7 @@ def _build_trainer(
 ) -> AgentTrainer:
     from datasets import Dataset
     from transformers import PrinterCallback
+    from transformers.utils.logging import disable_progress_bar
 
     from trl_envs.agent.models import load_model, load_tokenizer, unreachable
     from trl_envs.results.episodes import EpisodeWriter
@@ -97,6 +101,8 @@ def _build_trainer(
     from trl_envs.training.callbacks import MetricsCallback, lora_config
     from trl_envs.training.trainer import AgentTrainer
 
+    # Bars over weights take a moment at most, and would be cut into lines between the launcher's own; downloads keep theirs.
+    disable_progress_bar()
     arguments = build_arguments(config, run.path, terms, mode=plan["mode"], device=plan["device"])
     tokenizer = load_tokenizer(config.model)
     try:
