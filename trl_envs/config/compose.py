@@ -102,7 +102,7 @@ def _register(recipes: dict[str, Recipe], lineage: Sequence[Recipe]) -> None:
     defaults = OmegaConf.to_container(OmegaConf.structured(TrainConfig), enum_to_str=True)
     store.store(name="schema", node=defaults)
     for recipe in {recipe.name: recipe for recipe in lineage}.values():
-        node = recipe.node.copy()
+        node = recipe.load()
         for entry in node.get("defaults", []):
             for key in entry if isinstance(entry, DictConfig) else ():
                 if str(key).split()[-1].lstrip("/") == "model":

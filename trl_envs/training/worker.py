@@ -101,7 +101,7 @@ def _build_trainer(
     from trl_envs.training.callbacks import MetricsCallback, lora_config
     from trl_envs.training.trainer import AgentTrainer
 
-    # Bars over weights take a moment at most, and would be cut into lines between the launcher's own; downloads keep theirs.
+    # Bars over weights take a moment and would be cut into lines between the launcher's; downloads keep theirs.
     disable_progress_bar()
     arguments = build_arguments(config, run.path, terms, mode=plan["mode"], device=plan["device"])
     tokenizer = load_tokenizer(config.model)
