@@ -115,6 +115,16 @@ class RunDirectory:
         """The final model."""
         return self.path / "model"
 
+    @property
+    def eval_dir(self) -> Path:
+        """What playing before and after training found, see evaluation.py."""
+        return self.path / "eval"
+
+    @property
+    def curve_file(self) -> Path:
+        """The reward over the steps as a picture, see curves.py."""
+        return self.path / "curve.png"
+
     def checkpoints(self) -> list[Path]:
         """The trainer's `checkpoint-N` folders, the latest last."""
         if not self.path.is_dir():

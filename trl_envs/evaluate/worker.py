@@ -1,0 +1,203 @@
+"""The evaluation child: `python -m trl_envs.evaluate.worker RUN_DIR --name before [--model PATH]`.
+
+It reads config.yaml and plan.json of the run directory, plays `eval.episodes` episodes of every environment on the
+servers that run already, and leaves eval/NAME.json and the episodes in eval/NAME.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trl_envs.agent.environments import EnvironmentClock, build_factories
+from trl_envs.agent.terms import RewardTerm, build_terms
+from trl_envs.config.grpo_fields import grpo_value
+from trl_envs.config.schema import TrainConfig
+from trl_envs.config.store import load_config
+from trl_envs.config.token import token_for
+from trl_envs.errors import TrainingFailed, TrlEnvError
+from trl_envs.paths import make_importable
+from trl_envs.results.episodes import EpisodeWriter
+from trl_envs.results.evaluation import Evaluation, write_evaluation
+from trl_envs.results.outcome import Outcome
+from trl_envs.results.rundir import RunDirectory
+
+if TYPE_CHECKING:
+    from trl_envs.evaluate.batches import ScoredEpisode
+    from trl_envs.evaluate.generation import Sampling
+    from trl_envs.evaluate.loop import Player
+
+# A server may offer more sessions than a model's cache has room for sequences.
+LARGEST_BATCH = 64
+
+
+def main(arguments: list[str]) -> int:
+    """Evaluates a run's model; the exit code is the error's."""
+    # What TRL calls on transformers is for the two of them to agree on; a person who trains can't act on it.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    parser = argparse.ArgumentParser(prog="python -m trl_envs.evaluate.worker", description=__doc__)
+    parser.add_argument("run_dir", type=Path)
+    parser.add_argument("--name", required=True, help="of the files under eval/, such as before")
+    parser.add_argument("--model", help="another model than the config's")
+    asked = parser.parse_args(arguments)
+    run = RunDirectory(asked.run_dir)
+    try:
+        write_evaluation(run, evaluate(run, asked.name, asked.model), asked.name)
+        return 0
+    except TrlEnvError as error:
+        if error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
+        write_evaluation(run, Outcome.of_error(error), asked.name)
+        return error.exit_code
+    except Exception as error:
+        traceback.print_exc()
+        failed = TrainingFailed(f"the evaluation {asked.name} failed: {type(error).__name__}: {error}")
+        write_evaluation(run, Outcome.of_error(failed), asked.name)
+        return failed.exit_code
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What is played on: each environment's factory and sessions, and the terms."""
+
+    config: TrainConfig
+    plan: dict[str, Any]
+    factories: dict[str, Callable[[], Any]]
+    terms: list[RewardTerm]
+
+
+def evaluate(run: RunDirectory, name: str, model: str | None = None) -> Evaluation:
+    """Plays and scores.
+
+    Args:
+        run: With config.yaml and plan.json; the plan's servers are running.
+        name: Of the evaluation.
+        model: As `model.path`; None takes the config's.
+
+    Raises:
+        ConfigError: A name or a value of the config that can't be used.
+        TrainingFailed: A reward term failed, or too many episodes were lost.
+    """
+    config = load_config(run.config_file)
+    if model is not None:
+        config.model = replace(config.model, path=model)
+    plan = json.loads(run.plan_file.read_text(encoding="utf-8"))
+    make_importable(plan["import_folders"])
+    # Before torch is imported, so that a typo costs a second.
+    table = _Table(config, plan, _factories(config, plan), build_terms(config.envs))
+    return _evaluate(run, name, table)
+
+
+def _factories(config: TrainConfig, plan: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+    servers = plan["environments"]
+    return build_factories(
+        config.envs,
+        {name: tuple(server["urls"]) for name, server in servers.items()},
+        config.rollout,
+        {name: token_for(config.server) if server["token"] else None for name, server in servers.items()},
+        EnvironmentClock(),
+    )
+
+
+def _evaluate(run: RunDirectory, name: str, table: _Table) -> Evaluation:
+    import torch
+
+    from trl_envs.evaluate.generation import Sampling
+    from trl_envs.evaluate.summary import summarize
+
+    config = table.config
+    sampling = Sampling.of_run(config.grpo, config.eval.temperature)
+    run.eval_dir.mkdir(exist_ok=True)
+    episodes_file = run.eval_dir / f"{name}.jsonl"
+    # An earlier attempt's episodes are no part of this evaluation.
+    episodes_file.unlink(missing_ok=True)
+    writer, results = EpisodeWriter(episodes_file), {}
+    with ExitStack() as stack:
+        stack.callback(writer.close)
+        player = _player(table, sampling, stack)
+        started = time.perf_counter()
+        for environment in config.envs:
+            # Each environment's draws are its own, however many episodes the one before it played.
+            torch.manual_seed(config.eval.seed)
+            played = _play(table, player, environment, name, writer)
+            results[environment] = summarize(environment, played, table.terms)
+        seconds = round(time.perf_counter() - started, 3)
+    return Evaluation(name, config.model.path, sampling.temperature, config.eval.seed, seconds, results)
+
+
+def _player(table: _Table, sampling: Sampling, stack: ExitStack) -> Player:
+    from transformers.utils.logging import disable_progress_bar
+
+    from trl_envs.agent.models import load_tokenizer
+    from trl_envs.evaluate.chat import ChatFormat
+    from trl_envs.evaluate.generation import Generator, load_generating_model
+    from trl_envs.evaluate.loop import Limits, Player
+    from trl_envs.evaluate.tools import async_loop
+
+    disable_progress_bar()
+    config = table.config
+    chat = ChatFormat(load_tokenizer(config.model), grpo_value(config.grpo, "chat_template_kwargs") or {})
+    generator = Generator(load_generating_model(config.model, table.plan["device"]), chat.tokenizer, sampling)
+    limits = Limits(
+        grpo_value(config.grpo, "max_completion_length"), grpo_value(config.grpo, "max_tool_calling_iterations")
+    )
+    workers = stack.enter_context(ThreadPoolExecutor(config.rollout.concurrency or LARGEST_BATCH))
+    return Player(generator, chat, limits, workers, stack.enter_context(async_loop()))
+
+
+def _play(table: _Table, player: Player, environment: str, name: str, writer: EpisodeWriter) -> list[ScoredEpisode]:
+    """Plays all episodes of one environment and writes them down.
+
+    Raises:
+        TrainingFailed: More of them were lost than `rollout.max_lost_fraction` allows.
+    """
+    from trl_envs.evaluate.batches import evaluation_rows, play_rows
+
+    config = table.config
+    rows = evaluation_rows(environment, config.envs[environment], config.eval.seed, config.eval.episodes)
+    batch_size = min(LARGEST_BATCH, table.plan["environments"][environment]["sessions"])
+    played: list[ScoredEpisode] = []
+    for batch in play_rows(player, table.factories[environment], table.terms, rows, batch_size):
+        for one in batch:
+            writer.write(_entry(one, name), step=0, group=len(played), rewards=one.rewards)
+            played.append(one)
+    _check_lost(played, environment, config.rollout.max_lost_fraction)
+    return played
+
+
+def _entry(one: ScoredEpisode, name: str) -> dict[str, Any]:
+    rollout = one.rollout
+    return {
+        "mode": name,
+        **one.episode.as_dict(),
+        "end": rollout.end,
+        "tokens": len(rollout.completion_ids),
+        "messages": [*rollout.prompt, *rollout.completion],
+    }
+
+
+def _check_lost(played: Sequence[ScoredEpisode], environment: str, max_lost_fraction: float) -> None:
+    reasons = Counter(one.episode.lost for one in played if one.episode.lost is not None)
+    if reasons.total() > max_lost_fraction * len(played):
+        reason, count = reasons.most_common(1)[0]
+        raise TrainingFailed(
+            f"{reasons.total()} of {len(played)} episodes of the evaluation of {environment} were lost, {count} of "
+            f"them because {reason}",
+            "look at the environment server's log; rollout.max_lost_fraction="
+            f"{max_lost_fraction:g} is the share that may be lost",
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

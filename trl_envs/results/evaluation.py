@@ -1,0 +1,90 @@
+"""What an evaluation found: eval/NAME.json of a run directory, and the episodes it played in eval/NAME.jsonl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from trl_envs.results.jsonlines import json_ready
+from trl_envs.results.outcome import Outcome
+from trl_envs.results.rundir import RunDirectory, write_whole
+from trl_envs.results.statistics import Estimate
+
+
+@dataclass(frozen=True)
+class EnvironmentResult:
+    """Episodes of one environment; lost ones are left out of everything but their count.
+
+    Args:
+        episodes: Episodes played, lost ones included.
+        lost: Those of them that can't be scored.
+        terms: Mean of each reward term by its name in the recipe, unweighted, over the episodes that it scores.
+        wins: Share of episodes won; None for a game that doesn't say.
+        turns: Times that the model spoke, an episode.
+        tokens: Tokens behind the prompt, an episode, tool results included.
+        tool_calls: Tool calls of all episodes together.
+        tool_failures: Those of them that ended in an error.
+    """
+
+    episodes: int
+    lost: int
+    terms: dict[str, Estimate]
+    wins: Estimate | None
+    turns: Estimate
+    tokens: Estimate
+    tool_calls: int
+    tool_failures: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One evaluation of one model.
+
+    Args:
+        name: `before` or `after`.
+        model: Where the model was loaded from.
+        temperature: Of sampling; 0 is greedy.
+        seed: From which the episode seeds were derived.
+        seconds: From the first reset to the last score.
+        environments: Results by environment name.
+    """
+
+    name: str
+    model: str
+    temperature: float
+    seed: int
+    seconds: float
+    environments: dict[str, EnvironmentResult]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Evaluation:
+        """The inverse of dataclasses.asdict."""
+        environments = {name: _environment(entry) for name, entry in data["environments"].items()}
+        return cls(**{**data, "environments": environments})
+
+
+def _environment(data: Mapping[str, Any]) -> EnvironmentResult:
+    estimates = {name: Estimate(**data[name]) for name in ("turns", "tokens")}
+    wins = None if data["wins"] is None else Estimate(**data["wins"])
+    terms = {name: Estimate(**entry) for name, entry in data["terms"].items()}
+    return EnvironmentResult(**{**data, **estimates, "wins": wins, "terms": terms})
+
+
+def write_evaluation(run: RunDirectory, evaluation: Evaluation | Outcome, name: str) -> None:
+    """Writes eval/NAME.json whole; the error of an evaluation that failed goes to eval/NAME.error.json instead."""
+    run.eval_dir.mkdir(exist_ok=True)
+    suffix = ".json" if isinstance(evaluation, Evaluation) else ".error.json"
+    text = json.dumps(json_ready(asdict(evaluation)), indent=2, ensure_ascii=False)
+    write_whole(run.eval_dir / f"{name}{suffix}", text + "\n")
+
+
+def read_evaluation(run: RunDirectory, name: str) -> Evaluation | Outcome | None:
+    """What an evaluation found, its error, or None if it left neither."""
+    found, failed = run.eval_dir / f"{name}.json", run.eval_dir / f"{name}.error.json"
+    if found.exists():
+        return Evaluation.from_dict(json.loads(found.read_text(encoding="utf-8")))
+    if failed.exists():
+        return Outcome(**json.loads(failed.read_text(encoding="utf-8")))
+    return None
