@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "agent": {"config", "envs", "rollout"},
     "preflight": {"config", "plan", "machine"},
     "training": {"config", "agent", "envs", "rollout", "results"},
+    "evaluate": {"config", "agent", "envs", "rollout", "results"},
     "results": set(),
     "launch": {"config", "machine", "plan", "preflight", "runtime", "servers", "results"},
     "cli": {"launch", "config", "plan", "preflight", "servers", "results", "runtime", ""},
