@@ -86,6 +86,7 @@ class ServerConfig:
         host: Address on which local servers listen.
         port: TCP port of a local server; null takes a free one.
         ready_timeout_s: Seconds until a server that doesn't answer counts as failed.
+        heartbeat_timeout_s: Seconds of silence after which a server counts as hung and the run stops.
         token_env: Name of the environment variable that holds the token for private servers.
     """
 
@@ -93,6 +94,7 @@ class ServerConfig:
     host: str = "127.0.0.1"
     port: int | None = None
     ready_timeout_s: float = 60.0
+    heartbeat_timeout_s: float = 30.0
     token_env: str = "HF_TOKEN"
 
 

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from urllib.error import URLError
-from urllib.request import ProxyHandler, Request, build_opener
+from collections.abc import Callable, Mapping
 
+from trl_envs.config.schema import RolloutConfig, ServerConfig
 from trl_envs.errors import StartupError
 from trl_envs.plan.launch_plan import EnvironmentPlan, LaunchPlan
+from trl_envs.runtime.child import Child
 from trl_envs.runtime.supervisor import Supervisor
-
-_HEALTH_TIMEOUT_S = 10.0
+from trl_envs.servers.health import Heart, Heartbeat, why_silent
 
 
 def start_servers(
     plan: LaunchPlan, supervisor: Supervisor, on_ready: Callable[[str, tuple[str, ...], float], None]
-) -> None:
+) -> dict[str, Child]:
     """Starts the plan's servers, all at once, and waits until each environment's answer.
 
     Args:
         plan: The launch plan.
         supervisor: Starts and watches them.
         on_ready: Told of each environment's name, URLs and seconds until it answered.
+
+    Returns:
+        The started servers by environment.
 
     Raises:
         StartupError: A server died, or didn't answer in time.
@@ -36,6 +38,7 @@ def start_servers(
         else:
             check_answers(name, env)
         on_ready(name, env.urls, time.monotonic() - started)
+    return children
 
 
 def check_answers(name: str, env: EnvironmentPlan) -> None:
@@ -45,20 +48,32 @@ def check_answers(name: str, env: EnvironmentPlan) -> None:
         StartupError: One doesn't.
     """
     for url in env.urls:
-        # A server that asks for a token answers too: only the session carries it.
-        try:
-            build_opener(_no_proxy_for(url)).open(Request(f"{url}/health"), timeout=_HEALTH_TIMEOUT_S).close()
-        except (URLError, OSError, ValueError) as error:
-            if getattr(error, "code", None) in (401, 403):
-                continue
-            reason = getattr(error, "reason", error)
+        reason = why_silent(url)
+        if reason:
             raise StartupError(
                 f"envs.{name}.url={url} doesn't answer: {reason}",
                 f"start that server, correct the URL, or leave it out (envs.{name}.url=null starts the embedded one)",
-            ) from error
+            )
 
 
-def _no_proxy_for(url: str) -> ProxyHandler:
-    """No proxy for this machine's own servers, the environment's proxies for all others."""
-    local = any(url.startswith(f"http://{host}") for host in ("127.", "localhost", "[::1]"))
-    return ProxyHandler({}) if local else ProxyHandler()
+def heartbeat(
+    plan: LaunchPlan, children: Mapping[str, Child], server: ServerConfig, rollout: RolloutConfig
+) -> Heartbeat:
+    """What listens to the servers of a run while it lasts.
+
+    A server that is somebody else's may restart meanwhile: resets are tried again for `rollout.capacity_wait_s`.
+
+    Args:
+        plan: The launch plan.
+        children: The servers that the run started, by environment.
+        server: Gives the patience.
+        rollout: Gives the time for which resets are tried again.
+    """
+    hearts = {}
+    for name, env in plan.environments.items():
+        child = children.get(name)
+        patience_s = server.heartbeat_timeout_s + (0.0 if child else rollout.capacity_wait_s)
+        for number, url in enumerate(env.urls, start=1):
+            label = name if len(env.urls) == 1 else f"{name} (URL {number})"
+            hearts[label] = Heart(url, patience_s, child.describe_log if child else None)
+    return Heartbeat(hearts)

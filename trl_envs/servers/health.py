@@ -1,0 +1,119 @@
+"""Whether environment servers answer: once, before a run, and again and again while it lasts.
+
+A server that hangs (stopped, deadlocked, out of memory) keeps its connections open. Each episode on it would wait for
+its time-out, one after the other, and the run would look busy for hours.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
+
+from trl_envs.errors import ProcessExited
+
+ANSWER_TIMEOUT_S = 5.0
+INTERVAL_S = 2.0
+
+
+def why_silent(url: str, timeout_s: float = ANSWER_TIMEOUT_S) -> str:
+    """Why a server gives no answer to GET /health; empty if it gives one.
+
+    Refusals of the request (401, 403, 404) are answers: a private Space wants a token, which only sessions carry.
+
+    Args:
+        url: Base URL.
+        timeout_s: Seconds to wait for the answer.
+    """
+    try:
+        build_opener(_proxies_for(url)).open(Request(f"{url}/health"), timeout=timeout_s).close()
+    except HTTPError as error:
+        with error:
+            return f"it answers {error.code}" if error.code >= 500 else ""
+    except (URLError, OSError, ValueError) as error:
+        return str(getattr(error, "reason", error)) or type(error).__name__
+    return ""
+
+
+def _proxies_for(url: str) -> ProxyHandler:
+    """No proxy for this machine's own servers, the environment's proxies for all others."""
+    host = urlsplit(url).hostname or ""
+    return ProxyHandler({}) if host in ("localhost", "::1") or host.startswith("127.") else ProxyHandler()
+
+
+@dataclass(frozen=True)
+class Heart:
+    """One server to listen to.
+
+    Args:
+        url: Its base URL.
+        patience_s: Seconds of silence after which it counts as hung.
+        log: The end of its log, if it is a process of the run.
+    """
+
+    url: str
+    patience_s: float
+    log: Callable[[], str] | None = None
+
+
+class Heartbeat:
+    """Listens to servers from a thread of its own while used as a context manager.
+
+    Args:
+        hearts: Servers by name.
+        interval_s: Seconds between two rounds.
+    """
+
+    def __init__(self, hearts: Mapping[str, Heart], interval_s: float = INTERVAL_S) -> None:
+        self._hearts = dict(hearts)
+        self._interval_s = interval_s
+        self._answered_at = dict.fromkeys(self._hearts, time.monotonic())
+        self._silence: dict[str, str] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="trl-env-heartbeat", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._answered_at = dict.fromkeys(self._hearts, time.monotonic())
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Never blocks.
+
+        Raises:
+            ProcessExited: A server has been silent for longer than its patience.
+        """
+        now = time.monotonic()
+        for name, heart in self._hearts.items():
+            silent_s = now - self._answered_at[name]
+            if silent_s > heart.patience_s and name in self._silence:
+                log = f"\n{heart.log()}" if heart.log else ""
+                raise ProcessExited(
+                    f"the environment server of {name} hangs: {heart.url} hasn't answered for {silent_s:.0f} s "
+                    f"({self._silence[name]}){log}",
+                    "look at what it was doing; if it is only slow, raise server.heartbeat_timeout_s",
+                )
+
+    def _listen(self) -> None:
+        while not self._over.wait(self._interval_s):
+            for name, heart in self._hearts.items():
+                reason = why_silent(heart.url, min(ANSWER_TIMEOUT_S, heart.patience_s))
+                if reason:
+                    self._silence[name] = reason
+                else:
+                    self._answered_at[name] = time.monotonic()
+                    self._silence.pop(name, None)
+                if self._over.is_set():
+                    return
