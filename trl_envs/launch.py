@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Protocol
 
 from trl_envs.config.compose import Composed
+from trl_envs.config.schema import TrainConfig
 from trl_envs.config.store import to_yaml
 from trl_envs.errors import Interrupted, ProcessExited, TrlEnvError
 from trl_envs.machine import free_port, gpus, has_mps, installed_versions
-from trl_envs.plan.build import MachineFacts, build_plan
+from trl_envs.plan.build import build_plan
+from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.launch_plan import LaunchPlan
 from trl_envs.results.episodes import count_episodes
 from trl_envs.results.metrics import read_metrics
@@ -23,7 +25,7 @@ from trl_envs.results.record import RunRecord, RunStatus, write_record
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.runtime.child import Child
 from trl_envs.runtime.supervisor import Supervisor
-from trl_envs.servers.start import start_servers
+from trl_envs.servers.start import heartbeat, start_servers
 
 RECORDED_PACKAGES = ("trl-env", "torch", "transformers", "trl", "openenv", "vllm", "datasets", "peft", "accelerate")
 
@@ -77,7 +79,7 @@ def train(composed: Composed, display: Display) -> RunRecord:
     record = RunRecord.begin(run.name, composed.config.recipe, composed.config.preset, versions)
     write_record(run, record)
     try:
-        record.global_step = _execute(run, plan, display)
+        record.global_step = _execute(run, plan, composed.config, display)
         record.model_dir = str(run.model_dir)
         record.end("finished", 0)
     except TrlEnvError as error:
@@ -93,13 +95,18 @@ def train(composed: Composed, display: Display) -> RunRecord:
     return record
 
 
-def _execute(run: RunDirectory, plan: LaunchPlan, display: Display) -> int:
+def _execute(run: RunDirectory, plan: LaunchPlan, config: TrainConfig, display: Display) -> int:
     """Starts what is needed, in order, waits for the trainer, and stops everything, however it ends."""
     with Supervisor(run.logs_dir) as supervisor:
-        start_servers(plan, supervisor, display.server_ready)
+        servers = start_servers(plan, supervisor, display.server_ready)
         trainer = supervisor.start(plan.trainer)
-        with display.training(run, plan) as tick:
-            code = supervisor.watch(trainer, tick)
+        with heartbeat(plan, servers, config.server, config.rollout) as beat, display.training(run, plan) as tick:
+
+            def look() -> None:
+                tick()
+                beat.check()
+
+            code = supervisor.watch(trainer, look)
     return _result(run, trainer, code)
 
 

@@ -15,7 +15,8 @@ import pytest
 from trl_envs.config.compose import compose
 from trl_envs.errors import PreflightError
 from trl_envs.machine import Gpu
-from trl_envs.plan.build import MachineFacts, build_plan, build_servers
+from trl_envs.plan.build import build_plan, build_servers
+from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.launch_plan import LaunchPlan
 
 A100 = Gpu(index=0, name="A100", memory_gib=80.0, compute_capability=8.0)
@@ -66,6 +67,10 @@ def test_the_mode_follows_from_config_and_machine(
         (("envs.catch.url=3",), {}, "no http(s) URL", "http://HOST:PORT"),
         (("envs.catch.url=http://me:secret@host",), {}, "password", "server.token_env"),
         (("envs.catch.app=null",), {}, "no embedded server", "envs.catch.url"),
+        (("envs.catch.app=my_server",), {}, "isn't module:attribute", "envs.catch.app="),
+        (("server.port=70000",), {}, "server.port=70000", "server.port=8001"),
+        (("server.port=9001",), {"port_is_free": lambda host, port: port == 0}, "listens", "server.port=null"),
+        (("server.host=192.0.2.1",), {}, "server.host=192.0.2.1", "server.host=127.0.0.1"),
     ],
 )
 def test_what_cannot_work_here_is_refused(

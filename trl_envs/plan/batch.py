@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.schema import TrainConfig
-from trl_envs.errors import PreflightError
+from trl_envs.plan.problem import Problem, refuse
+
+# The fields of which this file says what they may be.
+BATCH_FIELDS = (
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "steps_per_generation",
+    "generation_batch_size",
+    "num_generations",
+    "num_generations_eval",
+    "per_device_eval_batch_size",
+)
 
 
 @dataclass(frozen=True)
@@ -21,6 +33,8 @@ class BatchPlan:
         processes: Training processes.
         prompts: Rows of the data set.
         steps: Optimizer steps of the run; None if it isn't bounded by max_steps.
+        evaluation: Episodes of an evaluation batch of one process; 0 if there is none. It counts when
+            per_device_eval_batch_size is set by hand, or TRL's evaluation is on (eval_strategy other than "no").
     """
 
     generation_batch: int
@@ -29,6 +43,7 @@ class BatchPlan:
     processes: int
     prompts: int
     steps: int | None
+    evaluation: int = 0
 
     @property
     def groups(self) -> int:
@@ -38,64 +53,185 @@ class BatchPlan:
     @property
     def sessions(self) -> int:
         """Sessions open at once with the server of one environment, if a whole batch is played on it."""
-        return self.processes * self.per_process
+        return self.processes * max(self.per_process, self.evaluation)
 
 
 def build_batch(config: TrainConfig) -> BatchPlan:
     """The batch that TRL will make of the config.
 
     Raises:
-        PreflightError: Sizes that TRL would refuse, or with which it would train no step.
+        PreflightError: Sizes that TRL would refuse, or with which it would train no step; all of them.
     """
-    sizes = {name: _size(config.grpo, name) for name in ("per_device_train_batch_size", "num_generations")}
-    device, generations = sizes["per_device_train_batch_size"], sizes["num_generations"]
-    world = config.launch.processes
-    batch = _generation_batch(config.grpo, device * world)
-    if generations < 2:
-        raise PreflightError(
-            f"grpo.num_generations={generations}: a group needs at least 2 episodes to compare",
-            "set grpo.num_generations=4 or more",
+    problems = batch_problems(config)
+    refuse(problems)
+    grpo, world = config.grpo, config.launch.processes
+    batch = _generation_batch(grpo, world)
+    steps = grpo_value(grpo, "max_steps")
+    return BatchPlan(
+        batch,
+        grpo_value(grpo, "num_generations"),
+        batch // world,
+        world,
+        _prompts(config),
+        steps if _is_size(steps) else None,
+        grpo_value(grpo, "per_device_eval_batch_size") if _has_evaluation(grpo) else 0,
+    )
+
+
+def batch_problems(config: TrainConfig) -> list[Problem]:
+    """Sizes that TRL would refuse, or with which it would train no step."""
+    grpo, world = config.grpo, config.launch.processes
+    problems = [_size_problem(grpo, name) for name in _sizes_in_use(grpo) if not _is_size(grpo_value(grpo, name))]
+    total, per_generation = grpo_value(grpo, "generation_batch_size"), grpo_value(grpo, "steps_per_generation")
+    if total is not None and per_generation is not None:
+        problems.append(
+            Problem(
+                "grpo.generation_batch_size",
+                f"grpo.generation_batch_size={total} and grpo.steps_per_generation={per_generation} both set the "
+                "generation batch",
+                "set one of them to null: grpo.steps_per_generation=null",
+            )
         )
+    if problems or world < 1:
+        return problems
+    return [*_division_problems(grpo, world), *_prompt_problems(config), *_evaluation_problems(grpo, world)]
+
+
+def _division_problems(grpo: dict[str, Any], world: int) -> list[Problem]:
+    device, generations = grpo_value(grpo, "per_device_train_batch_size"), grpo_value(grpo, "num_generations")
+    batch = _generation_batch(grpo, world)
+    problems = []
     if batch % (device * world):
-        raise PreflightError(
-            f"the generation batch of {batch} can't be split over {world} process(es) of {device} episodes",
-            f"make grpo.generation_batch_size a multiple of {device * world}",
+        problems.append(
+            Problem(
+                "grpo.generation_batch_size",
+                f"the generation batch of {batch} can't be split over {world} process(es) of {device} episodes",
+                f"make grpo.generation_batch_size a multiple of {device * world}",
+            )
         )
-    if batch % generations:
-        raise PreflightError(
-            f"the generation batch of {batch} can't be split into groups of grpo.num_generations={generations}",
-            f"set grpo.num_generations={_divisor(batch, generations)}, or another batch size",
+    if generations < 2:
+        problems.append(
+            Problem(
+                "grpo.num_generations",
+                f"grpo.num_generations={generations}: a group needs at least 2 episodes to compare",
+                "set grpo.num_generations=4 or more",
+            )
         )
-    prompts = sum(env.episodes for env in config.envs.values())
-    if prompts < batch // generations:
-        raise PreflightError(
-            f"{prompts} episode(s) in the data set, and one generation batch takes {batch // generations}: "
+    elif batch % generations:
+        problems.append(
+            Problem(
+                "grpo.num_generations",
+                f"the generation batch of {batch} can't be split into groups of grpo.num_generations={generations}",
+                f"set grpo.num_generations={_divisor(batch, generations)}, or another batch size",
+            )
+        )
+    return problems
+
+
+def _prompt_problems(config: TrainConfig) -> list[Problem]:
+    """TRL's sampler drops what doesn't fill a generation batch, so that too few prompts train no step at all."""
+    groups = _generation_batch(config.grpo, config.launch.processes) // grpo_value(config.grpo, "num_generations")
+    prompts = _prompts(config)
+    if prompts >= groups:
+        return []
+    key = f"envs.{next(iter(config.envs), 'NAME')}.episodes"
+    return [
+        Problem(
+            key,
+            f"{key}: {prompts} episode(s) in the data set, and one generation batch takes {groups}: "
             "TRL would train no step and call it success",
-            f"raise envs.{next(iter(config.envs))}.episodes to {batch // generations} or more",
+            f"raise {key} to {groups} or more: {key}={groups}",
         )
-    steps = grpo_value(config.grpo, "max_steps")
-    bounded = int(steps) if isinstance(steps, int) and steps > 0 else None
-    return BatchPlan(batch, generations, batch // world, world, prompts, bounded)
+    ]
 
 
-def _generation_batch(grpo: dict[str, Any], per_step: int) -> int:
-    batch, steps = grpo_value(grpo, "generation_batch_size"), grpo_value(grpo, "steps_per_generation")
-    if batch is not None and steps is not None:
-        raise PreflightError(
-            f"grpo.generation_batch_size={batch} and grpo.steps_per_generation={steps} both set the generation batch",
-            "set one of them to null",
+def _evaluation_problems(grpo: dict[str, Any], world: int) -> list[Problem]:
+    if not evaluates(grpo):
+        return []
+    generations = grpo_value(grpo, "num_generations_eval") or grpo_value(grpo, "num_generations")
+    batch = grpo_value(grpo, "per_device_eval_batch_size")
+    if (batch * world) % generations == 0:
+        return []
+    return [
+        Problem(
+            "grpo.per_device_eval_batch_size",
+            f"grpo.per_device_eval_batch_size={batch} on {world} process(es) can't be split into groups of "
+            f"{generations}",
+            f"set grpo.per_device_eval_batch_size={generations} or grpo.num_generations_eval=1",
         )
-    if batch is not None:
-        return _size(grpo, "generation_batch_size")
-    name = "steps_per_generation" if steps is not None else "gradient_accumulation_steps"
-    return per_step * _size(grpo, name)
+    ]
 
 
-def _size(grpo: dict[str, Any], name: str) -> int:
+def evaluates(grpo: dict[str, Any]) -> bool:
+    """Whether TRL's own evaluation is on. YAML reads an unquoted `no` as false."""
+    return grpo_value(grpo, "eval_strategy") not in ("no", None, False)
+
+
+def fitting_overrides(config: TrainConfig, sessions: int) -> str:
+    """Overrides with which an environment needs at most so many sessions; empty if no batch is that small.
+
+    Args:
+        config: A config with a batch that works, but is too large.
+        sessions: Sessions that there are for each environment.
+    """
+    grpo, world = config.grpo, config.launch.processes
+    share = sessions // world
+    generations = min(grpo_value(grpo, "num_generations"), share * world)
+    # The largest batch of one process that fits and can be split into whole groups, over all processes.
+    per_process = next((size for size in range(share, 0, -1) if size * world % max(generations, 1) == 0), 0)
+    if generations < 2 or not per_process:
+        return ""
+    device = gcd(per_process, grpo_value(grpo, "per_device_train_batch_size"))
+    wanted = {
+        "generation_batch_size": None,
+        "steps_per_generation": None,
+        "num_generations": generations,
+        "per_device_train_batch_size": device,
+        "gradient_accumulation_steps": per_process // device,
+    }
+    if _has_evaluation(grpo):
+        wanted["per_device_eval_batch_size"] = min(generations, share)
+    changed = {name: value for name, value in wanted.items() if grpo_value(grpo, name) != value}
+    return " ".join(f"grpo.{name}={'null' if value is None else value}" for name, value in changed.items())
+
+
+def _has_evaluation(grpo: dict[str, Any]) -> bool:
+    return "per_device_eval_batch_size" in grpo or evaluates(grpo)
+
+
+def _sizes_in_use(grpo: dict[str, Any]) -> list[str]:
+    names = ["per_device_train_batch_size", "num_generations", "gradient_accumulation_steps"]
+    names += [n for n in ("generation_batch_size", "steps_per_generation") if grpo_value(grpo, n) is not None]
+    if _has_evaluation(grpo):
+        names.append("per_device_eval_batch_size")
+    if grpo_value(grpo, "num_generations_eval") is not None:
+        names.append("num_generations_eval")
+    return names
+
+
+def _generation_batch(grpo: dict[str, Any], world: int) -> int:
+    total = grpo_value(grpo, "generation_batch_size")
+    if total is not None:
+        return int(total)
+    steps = grpo_value(grpo, "steps_per_generation")
+    if steps is None:
+        steps = grpo_value(grpo, "gradient_accumulation_steps")
+    return int(grpo_value(grpo, "per_device_train_batch_size") * world * steps)
+
+
+def _prompts(config: TrainConfig) -> int:
+    return sum(env.episodes for env in config.envs.values())
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _size_problem(grpo: dict[str, Any], name: str) -> Problem:
     value = grpo_value(grpo, name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise PreflightError(f"grpo.{name}={value!r} is not a whole number above 0", f"set grpo.{name}=4, for instance")
-    return value
+    return Problem(
+        f"grpo.{name}", f"grpo.{name}={value!r} is not a whole number above 0", f"set grpo.{name}=4, for instance"
+    )
 
 
 def _divisor(batch: int, wanted: int) -> int:
