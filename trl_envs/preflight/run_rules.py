@@ -1,0 +1,120 @@
+"""Rules over everything but `grpo`: sessions, model, run directory, versions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from trl_envs.config.schema import RolloutConfig, TrainConfig
+from trl_envs.config.suggest import nearest
+from trl_envs.plan.facts import MachineFacts
+from trl_envs.plan.problem import Problem
+from trl_envs.preflight.installed_source import reporters
+
+DTYPES = ("float32", "bfloat16", "float16")
+# The releases for which trl-env was written, from the first one up to and without the second: those of pyproject.toml.
+WINDOWS = {
+    "trl": ((1, 16), (1, 17)),
+    "openenv": ((0, 10), (0, 11)),
+    "transformers": ((5, 2), (6, 0)),
+    "vllm": ((0, 28), (0, 30)),
+}
+
+
+def run_problems(config: TrainConfig, facts: MachineFacts, mode: str) -> list[Problem]:
+    """What is wrong with the values outside `grpo`, servers and batch aside (plan/).
+
+    Args:
+        config: What was asked for.
+        facts: What the machine has.
+        mode: How the model will generate: single, colocate or server.
+    """
+    return [
+        *_rollout_problems(config.rollout),
+        *_model_problems(config),
+        *_other_problems(config),
+        *_directory_problems(config),
+        *_version_problems(facts, mode),
+    ]
+
+
+def _rollout_problems(rollout: RolloutConfig) -> Iterator[Problem]:
+    for name in ("connect_timeout_s", "call_timeout_s", "ping_interval_s", "ping_timeout_s"):
+        value, default = getattr(rollout, name), getattr(RolloutConfig, name)
+        if value is not None and not value > 0:
+            message = f"rollout.{name}={value:g}: a time limit is a number of seconds above 0"
+            yield Problem(f"rollout.{name}", message, f"set rollout.{name}={default:g}")
+    if not rollout.capacity_wait_s >= 0:
+        message = f"rollout.capacity_wait_s={rollout.capacity_wait_s:g} is less than no wait at all"
+        yield Problem("rollout.capacity_wait_s", message, "set rollout.capacity_wait_s=60, or 0 for no second try")
+    if not 0 <= rollout.max_lost_fraction <= 1:
+        message = f"rollout.max_lost_fraction={rollout.max_lost_fraction:g} is no share from 0 to 1"
+        yield Problem("rollout.max_lost_fraction", message, "set rollout.max_lost_fraction=0.25")
+    if rollout.concurrency is not None and rollout.concurrency < 1:
+        message = f"rollout.concurrency={rollout.concurrency}: no session could ever work"
+        yield Problem("rollout.concurrency", message, "set rollout.concurrency=null, or 1 or more")
+
+
+def _model_problems(config: TrainConfig) -> Iterator[Problem]:
+    model = config.model
+    if model.dtype is not None and model.dtype not in DTYPES:
+        message = f"model.dtype={model.dtype!r} is none of {', '.join(DTYPES)}"
+        yield Problem("model.dtype", message, f"did you mean model.dtype={nearest(model.dtype, DTYPES)}?")
+    if model.lora is not None:
+        for name in ("rank", "alpha"):
+            if getattr(model.lora, name) < 1:
+                message = f"model.lora.{name}={getattr(model.lora, name)}: the adapter would be nothing"
+                yield Problem(f"model.lora.{name}", message, f"set model.lora.{name}=16, or model.lora=null")
+
+
+def _other_problems(config: TrainConfig) -> Iterator[Problem]:
+    for key, value in (
+        ("server.ready_timeout_s", config.server.ready_timeout_s),
+        ("launch.ready_timeout_s", config.launch.ready_timeout_s),
+    ):
+        if not value > 0:
+            yield Problem(key, f"{key}={value:g}: nothing is ready within that", f"set {key}=60")
+    for name, share in (config.mix or {}).items():
+        if not share >= 0:
+            yield Problem(f"mix.{name}", f"mix.{name}={share:g} is no share", f"set mix.{name}=1, or mix=null")
+    known = reporters()
+    for name in config.logging.report_to:
+        if known and name not in (*known, "all", "none"):
+            message = f"logging.report_to: {name!r} is none of {', '.join(known)}"
+            hint = f"did you mean 'logging.report_to=[{nearest(name, known)}]'?"
+            yield Problem("logging.report_to", message, hint)
+
+
+def _directory_problems(config: TrainConfig) -> Iterator[Problem]:
+    """Looks where the run directory would come to lie, and makes nothing."""
+    wanted = Path(config.output_dir).expanduser().absolute()
+    nearest_there = next(folder for folder in (wanted, *wanted.parents) if folder.exists())
+    if not nearest_there.is_dir():
+        reason = f"{nearest_there} is a file"
+    elif not os.access(nearest_there, os.W_OK | os.X_OK):
+        reason = f"this user may not write into {nearest_there}"
+    else:
+        return
+    message = f"output_dir={config.output_dir}: no run directory can be made there, {reason}"
+    yield Problem("output_dir", message, "set output_dir=FOLDER to one that can be written")
+
+
+def _version_problems(facts: MachineFacts, mode: str) -> Iterator[Problem]:
+    for name, (first, after) in WINDOWS.items():
+        version = facts.versions.get(name)
+        if version is None or (name == "vllm" and mode == "single") or first <= _release(version) < after:
+            continue
+        window = f">={_dotted(first)},<{_dotted(after)}"
+        message = f"{name} {version} is installed, and trl-env needs {name}{window}"
+        yield Problem(name, message, f"pip install '{name}{window}'")
+
+
+def _release(version: str) -> tuple[int, int]:
+    """Major and minor number of a version such as `1.16.0` or `0.29.1rc2+cpu`."""
+    numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else (numbers[0] if numbers else 0, 0)
+
+
+def _dotted(release: tuple[int, int]) -> str:
+    return ".".join(map(str, release))
