@@ -41,6 +41,35 @@ def test_a_session_resets_steps_and_closes() -> None:
             session.step({"message": "hi"})
 
 
+def test_the_wait_for_a_server_that_is_gone_is_shared_and_over_when_it_is_back() -> None:
+    with serving("echo") as server:
+        opener = SessionOpener([server.url], SessionSettings(2.0, 2.0, capacity_wait_s=2.0))
+        opener()[0].close()
+        server.stop()
+        started_s = time.monotonic()
+        for _ in range(5):
+            with pytest.raises(SessionLost, match="no server could be reached"):
+                opener()
+        # Five waits of their own would take 10 s.
+        assert time.monotonic() - started_s < 7
+        server.start()
+        opener()[0].close()
+
+
+def test_a_server_that_never_answers_costs_a_batch_one_time_out() -> None:
+    def never_answer(connection: ServerConnection) -> None:
+        connection.recv()
+        time.sleep(1.0)
+
+    with serving_raw(never_answer) as url:
+        opener = SessionOpener([url], SessionSettings(2.0, 0.3, 0.4))
+        started_s = time.monotonic()
+        for _ in range(20):
+            with pytest.raises(SessionLost, match=r"no answer within 0\.3 s"):
+                opener()
+        assert time.monotonic() - started_s < 2
+
+
 def test_a_restart_between_two_steps_loses_the_episode() -> None:
     # Echo would answer the second step on a session that nobody reset.
     with serving("echo") as server:

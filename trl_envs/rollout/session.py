@@ -21,6 +21,7 @@ from trl_envs.rollout.schema import fetch_action_fields
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 PAUSE_GROWTH = 1.7
+SHORTEST_WAIT_S = 0.5
 
 # What a broken connection or a refusing server surfaces as: the client reports a server's error message as
 # RuntimeError, a timeout as TimeoutError (an OSError), JSON that can't be read as ValueError.
@@ -149,12 +150,17 @@ class SessionOpener:
         # An own generator: drawing from the global one would change what a seeded training run samples.
         self._jitter = random.Random()
         self._action_fields: dict[str, frozenset[str]] = {}
+        self._failing_since_s: float | None = None
+        self._refusal: SessionLost | None = None
+        self._refuse_until_s = 0.0
 
     def __call__(self, **reset_arguments: Any) -> tuple[Session, Reply]:
         """Connects to a server with a free session and resets the game.
 
         A full server accepts the connection and refuses the first message, and frees a slot some time after its
-        client has gone, so a refusal is tried again, with growing pauses, until `capacity_wait_s` has passed.
+        client has gone, so a refusal is tried again, with growing pauses, until `capacity_wait_s` has passed. The wait is
+        shared: a batch resets one environment after the other, and each waiting anew for a server that is gone would
+        take hours. A server that takes the connection and doesn't answer isn't asked again for as long as that took.
 
         Args:
             **reset_arguments: Passed to the server's reset. A server drops those that it doesn't know, `seed` too.
@@ -166,7 +172,9 @@ class SessionOpener:
             ServerFull: No server had a free session in time.
             SessionLost: No server could be reached in time, or one answered the reset with an error or not at all.
         """
-        give_up_at_s = time.monotonic() + self._settings.capacity_wait_s
+        started_s = time.monotonic()
+        if self._refusal is not None and started_s < self._refuse_until_s:
+            raise SessionLost(self._refusal.message, self._refusal.hint)
         pause_s = FIRST_PAUSE_S
         while True:
             failures: dict[str, Exception] = {}
@@ -175,8 +183,12 @@ class SessionOpener:
                 url = self.urls[(first + offset) % len(self.urls)]
                 opened = self._try(url, reset_arguments, failures)
                 if opened is not None:
+                    self._failing_since_s = self._refusal = None
                     return opened
-            left_s = give_up_at_s - time.monotonic()
+            now_s = time.monotonic()
+            self._failing_since_s = min(self._failing_since_s or started_s, started_s)
+            shortest_s = min(SHORTEST_WAIT_S, self._settings.capacity_wait_s)
+            left_s = max(self._failing_since_s + self._settings.capacity_wait_s, started_s + shortest_s) - now_s
             if left_s <= 0:
                 raise self._given_up(failures)
             time.sleep(min(left_s, pause_s * self._jitter.uniform(0.5, 1.5)))
@@ -187,15 +199,20 @@ class SessionOpener:
     ) -> tuple[Session, Reply] | None:
         """One attempt at one address; a failure that may pass is noted in `failures`."""
         session = Session(url, self._settings, self._token)
+        started_s = time.monotonic()
         try:
             return session, session._open(reset_arguments)
         except CONNECTION_FAILURES as error:
             session.close()
             if not _may_pass(error):
-                raise SessionLost(
+                lost = SessionLost(
                     f"{url} refused to start an episode: {_reason(error, self._settings.call_timeout_s)}",
                     _hint(error),
-                ) from error
+                )
+                if isinstance(error, TimeoutError):
+                    now_s = time.monotonic()
+                    self._refusal, self._refuse_until_s = lost, 2 * now_s - started_s
+                raise lost from error
             failures[url] = error
             return None
         except BaseException:
