@@ -145,3 +145,14 @@ def test_import_folders_come_before_the_users_own_path() -> None:
 def test_serving_alone_takes_the_number_of_sessions_asked_for() -> None:
     specs = build_servers(compose(["recipe=echo"]).config, facts(), 100, [])
     assert int(specs["echo"].variables["MAX_CONCURRENT_ENVS"]) >= 100
+
+
+def test_an_evaluation_plays_before_and_after_training_only_if_asked_for() -> None:
+    assert plan().evaluations == {}
+    planned = plan("eval.episodes=20")
+    assert [spec.name for spec in planned.processes()] == ["server-catch", "eval-before", "trainer", "eval-after"]
+    before, after = planned.evaluations["before"], planned.evaluations["after"]
+    assert before.argv[-3:] == ("/runs/one", "--name", "before")
+    assert after.argv[-5:] == ("/runs/one", "--name", "after", "--model", "/runs/one/model")
+    assert before.variables == planned.trainer.variables
+    assert "trl_envs.evaluate.worker" in planned.as_dict()["commands"]["eval-after"]

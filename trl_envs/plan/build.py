@@ -42,17 +42,27 @@ def build_plan(config: TrainConfig, facts: MachineFacts, run_dir: Path, import_f
     mode, reason = launch_mode(config, facts)
     path = _python_path(import_folders, facts.variables)
     environments = {name: _environment(name, env, config, batch, facts, path) for name, env in config.envs.items()}
-    trainer = ProcessSpec(
-        "trainer",
-        (sys.executable, "-m", "trl_envs.training.worker", str(run_dir)),
-        {**{k: v for k, v in _TRAINER_VARIABLES.items() if k not in facts.variables}, **path},
+    variables = {**{k: v for k, v in _TRAINER_VARIABLES.items() if k not in facts.variables}, **path}
+    trainer = ProcessSpec("trainer", (sys.executable, "-m", "trl_envs.training.worker", str(run_dir)), variables)
+    evaluations = _evaluations(run_dir, variables) if config.eval.episodes else {}
+    return LaunchPlan(
+        mode.name, reason, device_of(facts), batch, environments, trainer, tuple(import_folders), evaluations
     )
-    return LaunchPlan(mode.name, reason, device_of(facts), batch, environments, trainer, tuple(import_folders))
 
 
 def device_of(facts: MachineFacts) -> str:
     """Where the model will be trained: cuda, mps or cpu."""
     return "cuda" if facts.gpus else "mps" if facts.mps else "cpu"
+
+
+def _evaluations(run_dir: Path, variables: Mapping[str, str]) -> dict[str, ProcessSpec]:
+    """The config's model before training, and the one that training leaves."""
+    command = (sys.executable, "-m", "trl_envs.evaluate.worker", str(run_dir), "--name")
+    trained = ("--model", str(run_dir / "model"))
+    return {
+        "before": ProcessSpec("eval-before", (*command, "before"), variables),
+        "after": ProcessSpec("eval-after", (*command, "after", *trained), variables),
+    }
 
 
 def plan_problems(config: TrainConfig, facts: MachineFacts) -> list[Problem]:

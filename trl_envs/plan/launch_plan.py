@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from trl_envs.plan.batch import BatchPlan
@@ -39,6 +39,7 @@ class LaunchPlan:
         environments: Servers by environment name.
         trainer: The training worker.
         import_folders: Folders from which `_target_`s are imported.
+        evaluations: What plays `before` and `after` training, by that name; none if nobody asked for it.
     """
 
     mode: str
@@ -48,11 +49,13 @@ class LaunchPlan:
     environments: Mapping[str, EnvironmentPlan]
     trainer: ProcessSpec
     import_folders: tuple[str, ...]
+    evaluations: Mapping[str, ProcessSpec] = field(default_factory=dict)
 
     def processes(self) -> list[ProcessSpec]:
         """Processes in the order of their start."""
         servers = [env.process for env in self.environments.values() if env.process is not None]
-        return [*servers, self.trainer]
+        before, after = ([self.evaluations[name]] if name in self.evaluations else [] for name in ("before", "after"))
+        return [*servers, *before, self.trainer, *after]
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-able; what plan.json holds and children read."""
