@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from trl_envs import paths
 from trl_envs.config.keys import check_keys, nearest_key
-from trl_envs.config.overrides import Choice, Setting, check_choice, parse_overrides
+from trl_envs.config.overrides import Choice, Parsed, Setting, check_choice, parse_override
 from trl_envs.config.recipes import Recipe, find_recipes, import_folders, known, recipe_named
 from trl_envs.config.schema import EnvConfig, TrainConfig
 from trl_envs.config.store import to_config, to_plain
@@ -33,37 +33,47 @@ class Composed:
 
     Args:
         config: All values, interpolations resolved.
-        recipe: The recipe named on the command line.
         overrides: The command line's overrides as typed.
         import_folders: Folders from which `_target_`s may be imported besides the installed packages.
     """
 
     config: TrainConfig
-    recipe: Recipe
     overrides: tuple[str, ...]
     import_folders: tuple[str, ...]
 
 
-def compose(arguments: Sequence[str], recipe_dirs: Sequence[Path] = ()) -> Composed:
+def compose(arguments: Sequence[str | Parsed], recipe_dirs: Sequence[Path] = ()) -> Composed:
     """Composes and checks a config.
 
     Args:
-        arguments: Overrides as typed; one of them is `recipe=NAME`.
+        arguments: Overrides, as typed or parsed; one of them is `recipe=NAME`.
         recipe_dirs: Folders of recipes besides the shipped ones and ./recipes.
 
     Raises:
         ConfigError: Whatever is wrong with a name, a value or a recipe file.
     """
     recipes = find_recipes(recipe_dirs)
-    choices, settings = parse_overrides(arguments)
+    parsed = [parse_override(item) if isinstance(item, str) else item for item in arguments]
+    choices = [item for item in parsed if isinstance(item, Choice)]
+    settings = [item for item in parsed if isinstance(item, Setting)]
     chosen = _chosen_recipe(choices, settings, recipes)
     _register(recipes, _lineage(chosen, recipes))
     composed = _compose_groups([_checked(choice) for choice in choices])
-    plain = _resolved(_apply(composed, settings))
+    config = checked_config(apply_settings(composed, settings))
+    return Composed(config, tuple(item.typed for item in parsed), tuple(import_folders(recipe_dirs)))
+
+
+def checked_config(config: DictConfig) -> TrainConfig:
+    """The typed config of a composed one.
+
+    Raises:
+        ConfigError: A key that doesn't exist, a value of the wrong type, or something that a run can't do without.
+    """
+    plain = _resolved(config)
     check_keys(plain)
-    config = to_config(plain)
-    _check_complete(config)
-    return Composed(config, chosen, tuple(arguments), tuple(import_folders(recipe_dirs)))
+    typed = to_config(plain)
+    _check_complete(typed)
+    return typed
 
 
 def _chosen_recipe(choices: Sequence[Choice], settings: Sequence[Setting], recipes: dict[str, Recipe]) -> Recipe:
@@ -168,7 +178,12 @@ def _recipe_error(error: BaseException) -> ConfigError:
     )
 
 
-def _apply(config: DictConfig, settings: Sequence[Setting]) -> DictConfig:
+def apply_settings(config: DictConfig, settings: Sequence[Setting]) -> DictConfig:
+    """Sets and deletes keys of a composed config, in place.
+
+    Raises:
+        ConfigError: A key to delete that isn't there.
+    """
     for setting in settings:
         if setting.delete:
             parent, _, leaf = setting.key.rpartition(".")

@@ -26,10 +26,11 @@ _QUOTED = re.compile(r"""'(\\.|[^'\\])*'|"(\\.|[^"\\])*\"""")
 
 @dataclass(frozen=True)
 class Choice:
-    """The choice of a config group, such as `recipe=wordle`."""
+    """The choice of a config group, such as `recipe=wordle`; `typed` is how a person would write it."""
 
     group: str
     value: str
+    typed: str
 
 
 @dataclass(frozen=True)
@@ -37,27 +38,25 @@ class Setting:
     """A key set to a value, `${...}` in texts unresolved; or, with `delete`, a key taken away."""
 
     key: str
+    typed: str
     value: Any = None
     delete: bool = False
 
 
-def parse_overrides(arguments: Sequence[str]) -> tuple[list[Choice], list[Setting]]:
-    """Choices of groups and settings of keys, each in the order typed.
+Parsed = Choice | Setting
+
+
+def parse_override(argument: str) -> Parsed:
+    """What one argument says.
 
     Args:
-        arguments: `key=value`, `+key=value`, `++key=value` or `~key`, as typed.
+        argument: `key=value`, `+key=value`, `++key=value` or `~key`, as typed.
 
     Raises:
-        ConfigError: An argument that is no override, or whose value has two readings; the hint shows how to write it.
+        ConfigError: It is no override, or its value has two readings; the hint shows how to write it.
     """
-    parsed = [_parse(argument) for argument in arguments]
-    choices = [item for item in parsed if isinstance(item, Choice)]
-    return choices, [item for item in parsed if isinstance(item, Setting)]
-
-
-def _parse(argument: str) -> Choice | Setting:
     if argument.startswith("~"):
-        return Setting(argument[1:].partition("=")[0], delete=True)
+        return Setting(argument[1:].partition("=")[0], argument, delete=True)
     key, equals, value = argument.lstrip("+").partition("=")
     if not equals:
         raise ConfigError(f"{argument!r} is not an override", _what_was_meant(argument))
@@ -66,8 +65,16 @@ def _parse(argument: str) -> Choice | Setting:
     if not _KEY.fullmatch(key):
         raise ConfigError(f"{key!r} in {argument!r} is not a key", "keys look like grpo.learning_rate or envs.NAME.url")
     if key in GROUPS:
-        return Choice(key, value)
-    return Setting(key, _value(key, value))
+        return Choice(key, value, argument)
+    return Setting(key, argument, _value(key, value))
+
+
+def parsed_value(key: str, value: Any) -> Parsed:
+    """An override whose value is known already, as one of a sweep's."""
+    typed = f"{key}={value}"
+    if key in GROUPS:
+        return Choice(key, str(value), typed)
+    return Setting(key, typed, str(value) if is_text(key) else value)
 
 
 def _what_was_meant(argument: str) -> str:

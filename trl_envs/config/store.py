@@ -35,7 +35,7 @@ def to_config(plain: Mapping[str, Any], source: str = "") -> TrainConfig:
         ConfigError: A value of the wrong type, or one that is missing.
     """
     try:
-        node = OmegaConf.merge(OmegaConf.structured(TrainConfig), OmegaConf.create(_escaped(dict(plain))))
+        node = OmegaConf.merge(OmegaConf.structured(TrainConfig), OmegaConf.create(escaped(dict(plain))))
         return cast("TrainConfig", OmegaConf.to_object(node))
     except OmegaConfBaseException as error:
         key = str(getattr(error, "full_key", ""))
@@ -46,7 +46,7 @@ def to_config(plain: Mapping[str, Any], source: str = "") -> TrainConfig:
 
 def to_yaml(config: TrainConfig) -> str:
     """YAML that OmegaConf reads back equal."""
-    return OmegaConf.to_yaml(OmegaConf.create(_escaped(to_plain(config))))
+    return OmegaConf.to_yaml(OmegaConf.create(escaped(to_plain(config))))
 
 
 def load_config(path: Path) -> TrainConfig:
@@ -73,10 +73,10 @@ def _plain(value: Any) -> Any:
     return value.name if isinstance(value, Enum) else value
 
 
-def _escaped(value: Any) -> Any:
+def escaped(value: Any) -> Any:
     """Texts such that a literal `${` isn't taken for an interpolation when read again."""
     if isinstance(value, dict):
-        return {key: _escaped(item) for key, item in value.items()}
+        return {key: escaped(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_escaped(item) for item in value]
+        return [escaped(item) for item in value]
     return value.replace("${", r"\${") if isinstance(value, str) else value
