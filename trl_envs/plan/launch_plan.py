@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from trl_envs.plan.batch import BatchPlan
@@ -56,6 +56,29 @@ class LaunchPlan:
         servers = [env.process for env in self.environments.values() if env.process is not None]
         before, after = ([self.evaluations[name]] if name in self.evaluations else [] for name in ("before", "after"))
         return [*servers, *before, self.trainer, *after]
+
+    def resuming(self, attempt: int, checkpoint: str) -> LaunchPlan:
+        """The plan of a later attempt at the same run, whose processes write logs of their own.
+
+        What was played before training was played in the first attempt.
+
+        Args:
+            attempt: 2 for the first one that goes on.
+            checkpoint: Folder of the checkpoint from which training goes on.
+        """
+
+        def renamed(spec: ProcessSpec, *arguments: str) -> ProcessSpec:
+            return replace(spec, name=f"{spec.name}-{attempt}", argv=(*spec.argv, *arguments))
+
+        return replace(
+            self,
+            environments={
+                name: replace(env, process=env.process and renamed(env.process))
+                for name, env in self.environments.items()
+            },
+            trainer=renamed(self.trainer, "--resume", checkpoint, "--attempt", str(attempt)),
+            evaluations={name: renamed(spec) for name, spec in self.evaluations.items() if name != "before"},
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-able; what plan.json holds and children read."""

@@ -27,15 +27,23 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
     Args:
         episodes: Where every played episode is written.
         clock: Counts the seconds spent in environments.
+        attempt: Which attempt at the run this is; noted with each episode.
         max_lost_fraction: Share of a generation batch's episodes that may be lost.
         **arguments: GRPOTrainer's own.
     """
 
     def __init__(
-        self, *, episodes: EpisodeWriter, clock: EnvironmentClock, max_lost_fraction: float, **arguments: Any
+        self,
+        *,
+        episodes: EpisodeWriter,
+        clock: EnvironmentClock,
+        attempt: int,
+        max_lost_fraction: float,
+        **arguments: Any,
     ) -> None:
         self._episodes = episodes
         self._clock = clock
+        self._attempt = attempt
         self._max_lost_fraction = max_lost_fraction
         self._played: Counter[str] = Counter()
         self._scores: list[list[float]] = []
@@ -87,7 +95,12 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
                 if name.partition(".")[0] == episode.environment
             }
             self._episodes.write(
-                {"mode": mode, "process": self.accelerator.process_index, **episode.as_dict()},
+                {
+                    "attempt": self._attempt,
+                    "mode": mode,
+                    "process": self.accelerator.process_index,
+                    **episode.as_dict(),
+                },
                 step=self.state.global_step + 1,
                 group=index // group,
                 rewards=rewards,

@@ -1,4 +1,4 @@
-"""The training worker, a child process: `python -m trl_envs.training.worker RUN_DIR`.
+"""The training worker, a child process: `python -m trl_envs.training.worker RUN_DIR [--resume CHECKPOINT]`.
 
 It reads config.yaml and plan.json of the run directory, trains, and leaves outcome.json for the launcher. What the
 recipe names is imported and checked before torch is, so that a typo costs a second.
@@ -6,6 +6,7 @@ recipe names is imported and checked before torch is, so that a typo costs a sec
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import traceback
@@ -29,12 +30,17 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str]) -> int:
-    """Trains the run in the directory that the only argument names; the exit code is the error's."""
+    """Trains the run in the directory that the arguments name; the exit code is the error's."""
     # What TRL calls on transformers is for the two of them to agree on; a person who trains can't act on it.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    run = RunDirectory(Path(arguments[0]))
+    parser = argparse.ArgumentParser(prog="python -m trl_envs.training.worker")
+    parser.add_argument("run_dir", type=Path)
+    parser.add_argument("--resume", metavar="CHECKPOINT", help="folder of the checkpoint from which to go on")
+    parser.add_argument("--attempt", type=int, default=1, help="which attempt at this run this is")
+    options = parser.parse_args(arguments)
+    run = RunDirectory(options.run_dir)
     try:
-        steps = train(run)
+        steps = train(run, checkpoint=options.resume, attempt=options.attempt)
         write_outcome(run, Outcome(global_step=steps))
         return 0
     except TrlEnvError as error:
@@ -49,8 +55,13 @@ def main(arguments: list[str]) -> int:
         return failed.exit_code
 
 
-def train(run: RunDirectory) -> int:
+def train(run: RunDirectory, *, checkpoint: str | None, attempt: int) -> int:
     """Trains and saves the final model.
+
+    Args:
+        run: The run's directory.
+        checkpoint: Folder of the checkpoint from which to go on; None starts anew.
+        attempt: Which attempt at this run this is; noted with each episode.
 
     Returns:
         The number of optimizer steps.
@@ -72,8 +83,8 @@ def train(run: RunDirectory) -> int:
         {name: token_for(config.server) if server["token"] else None for name, server in servers.items()},
         clock,
     )
-    trainer = _build_trainer(run, config, plan, terms, factories, clock)
-    trainer.train()
+    trainer = _build_trainer(run, config, plan, terms, factories, clock, attempt)
+    trainer.train(resume_from_checkpoint=checkpoint)
     if trainer.state.global_step == 0:
         raise TrainingFailed(
             "training ended at step 0: the data set has fewer prompts than one generation batch takes",
@@ -90,6 +101,7 @@ def _build_trainer(
     terms: list[RewardTerm],
     factories: dict[str, Any],
     clock: EnvironmentClock,
+    attempt: int,
 ) -> AgentTrainer:
     from datasets import Dataset
     from transformers import PrinterCallback
@@ -117,6 +129,7 @@ def _build_trainer(
             callbacks=[MetricsCallback(run.metrics_file)],
             episodes=EpisodeWriter(run.episodes_file),
             clock=clock,
+            attempt=attempt,
             max_lost_fraction=config.rollout.max_lost_fraction,
         )
     except OSError as error:
