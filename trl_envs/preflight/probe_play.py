@@ -1,0 +1,226 @@
+"""A scripted episode of each environment, scored by every term; and whether one seed means one game."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import importlib
+import importlib.util
+import inspect
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trl_envs.agent.dataset import episode_seed, messages
+from trl_envs.agent.environments import episode_of
+from trl_envs.agent.terms import RewardTerm, reward_function
+from trl_envs.envs.episode import Episode
+from trl_envs.envs.game import end_episode
+from trl_envs.errors import TrlEnvError
+from trl_envs.preflight.probe_env import Candidate, sample_arguments
+from trl_envs.preflight.probe_report import Collector
+from trl_envs.preflight.probe_sessions import latency
+
+Move = tuple[str, dict[str, Any]]
+Policy = Callable[[str, Episode, random.Random], Move | None]
+
+# Enough for any of the shipped games; an environment that never ends is left after so many calls.
+LONGEST_EPISODE = 60
+# Catch has five openings: a server that ignores seeds passes four pairs by chance once in 600 times.
+SEED_PAIRS = 4
+PAIRS_BUDGET_S = 10.0
+
+
+@dataclass
+class Played:
+    """One scripted episode.
+
+    Args:
+        observation: What `reset` returned.
+        episode: The environment's record.
+        conversation: The scripted turns as messages.
+        step_s: Seconds of each tool call.
+        rewards: Value of each term by its name.
+    """
+
+    observation: str
+    episode: Episode
+    conversation: list[dict[str, Any]] = field(default_factory=list)
+    step_s: list[float] = field(default_factory=list)
+    rewards: dict[str, float | None] = field(default_factory=dict)
+
+    def transcript(self) -> tuple[str, list[dict[str, Any]]]:
+        """What the model would have seen, with the rewards of the steps."""
+        return self.observation, [dataclasses.asdict(event) for event in self.episode.events]
+
+
+def check_episodes(candidate: Candidate, collector: Collector, *, pairs: int = SEED_PAIRS) -> dict[str, Any] | None:
+    """Plays a scripted episode, scores it, and plays it again with the same seed.
+
+    Args:
+        candidate: The environment.
+        collector: Takes the findings.
+        pairs: How many seeds to play twice, time permitting.
+
+    Returns:
+        Figures of the first episode; None if it couldn't be played.
+    """
+    policy = find_policy(candidate)
+    first: Played | None = None
+    started_s = time.monotonic()
+    for index in range(pairs):
+        if index and time.monotonic() - started_s > PAIRS_BUDGET_S:
+            break
+        seed = episode_seed(candidate.config.seed, candidate.name, index)
+        once = play(candidate, policy, seed, collector, terms=candidate.terms if index == 0 else ())
+        twice = play(candidate, policy, seed, collector) if once is not None else None
+        if once is None or twice is None:
+            return None
+        first = first or once
+        if once.transcript() != twice.transcript():
+            collector.warning(
+                f"envs.{candidate.name}.url",
+                f"{candidate.name}: two episodes with the same seed differed, {_difference(once, twice)}: the "
+                "rollouts of a group would play different games, and GRPO would compare them as if they were one",
+                "use a server that honours reset(seed=...), such as the embedded one: "
+                f"envs.{candidate.name}.url=null server=local",
+            )
+            break
+    if first is None:
+        return None
+    _check_calls(candidate, first, collector)
+    return {"calls": len(first.episode.events), "rewards": first.rewards, "step_s": latency(first.step_s)}
+
+
+def _check_calls(candidate: Candidate, played: Played, collector: Collector) -> None:
+    events = played.episode.events
+    if events and all(event.error is not None for event in events):
+        collector.warning(
+            f"envs.{candidate.name}.environment",
+            f"{candidate.name}: every tool call of a scripted episode failed, the last one with: {events[-1].error}",
+            "play by hand to see whether the tools work with this server",
+        )
+
+
+def _difference(one: Played, other: Played) -> str:
+    if one.observation != other.observation:
+        return "from the first observation on"
+    pairs = zip(one.episode.events, other.episode.events, strict=False)
+    differing = (number for number, (a, b) in enumerate(pairs, start=1) if a != b)
+    return f"at tool call {next(differing, min(len(one.episode.events), len(other.episode.events)) + 1)}"
+
+
+def find_policy(candidate: Candidate) -> Policy:
+    """The game's own random player if there is a module `policies` beside its class; else each tool called once."""
+    module = candidate.target.__module__
+    for package in (module, module.rpartition(".")[0]):
+        if package and _has_policies(package):
+            found = getattr(importlib.import_module(f"{package}.policies"), "random_policy", None)
+            if callable(found):
+                return found  # type: ignore[no-any-return]
+    moves = [(tool, sample_arguments(schema)) for tool, schema in candidate.schemas.items()]
+
+    def call_each_once(observation: str, episode: Episode, rng: random.Random) -> Move | None:
+        number = len(episode.events)
+        return None if episode.done or number >= len(moves) else moves[number]
+
+    return call_each_once
+
+
+def _has_policies(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(f"{package}.policies") is not None
+    except ModuleNotFoundError:
+        # A module that is no package has no submodules.
+        return False
+
+
+def play(
+    candidate: Candidate, policy: Policy, seed: int, collector: Collector, *, terms: Sequence[RewardTerm] = ()
+) -> Played | None:
+    """Plays one episode to its end, or to where the policy stops; None if it couldn't be played.
+
+    Args:
+        candidate: The environment.
+        policy: Chooses the moves; its generator starts from the seed.
+        seed: Episode seed.
+        collector: Takes the findings.
+        terms: Score it; only the first of several equal episodes needs to be.
+    """
+    key = f"envs.{candidate.name}.environment"
+    environment = candidate.build()
+    rng = random.Random(seed)
+    try:
+        observation = environment.reset(prompt=messages(candidate.config), seed=seed)
+        played = Played("" if observation is None else str(observation), episode_of(environment))
+        text = played.observation
+        while len(played.step_s) < LONGEST_EPISODE and played.episode.lost is None:
+            move = policy(text, played.episode, rng)
+            if move is None:
+                break
+            text = _call(environment, move, played)
+        if played.episode.lost is not None:
+            message = f"{candidate.name}: a scripted episode was lost: {played.episode.lost}"
+            collector.error(f"envs.{candidate.name}.url", message, "look at the environment server's log")
+            return None
+        played.rewards = {term.name: _score(term, environment, played, seed, collector) for term in terms}
+        return played
+    except TrlEnvError as error:
+        collector.refused(key, error)
+    except Exception as error:
+        collector.foreign(key, f"{candidate.name}: a scripted episode broke off", error)
+    finally:
+        end_episode(environment)
+    return None
+
+
+def _call(environment: Any, move: Move, played: Played) -> str:
+    """One tool call as TRL makes it: what it raises is text for the model, and in the episode's record."""
+    name, arguments = move
+    started_s = time.perf_counter()
+    try:
+        result = getattr(environment, name)(**arguments)
+        if inspect.isawaitable(result):
+            result = asyncio.run(_awaited(result))
+        text = str(result)
+    except Exception as error:
+        text = str({"error": str(error)})
+    played.step_s.append(time.perf_counter() - started_s)
+    call = {"type": "function", "function": {"name": name, "arguments": arguments}}
+    played.conversation += [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "name": name, "content": text},
+    ]
+    return text
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
+
+
+def _score(term: RewardTerm, environment: Any, played: Played, seed: int, collector: Collector) -> float | None:
+    """The term's value through the function that TRL would call; what it raises is a finding."""
+    key = f"envs.{term.environment}.rewards.{term.name}"
+    batch: Mapping[str, Any] = {
+        "prompts": [[{"role": "user", "content": played.observation}]],
+        "completions": [played.conversation],
+        "completion_ids": [[]],
+        "environments": [environment],
+        "environment": [term.environment],
+        "seed": [seed],
+        "trainer_state": None,
+        "log_extra": lambda column, values: None,
+        "log_metric": lambda name, value: None,
+    }
+    try:
+        values = reward_function(term)(**batch)
+        if inspect.isawaitable(values):
+            values = asyncio.run(_awaited(values))
+        return values[0]  # type: ignore[no-any-return]
+    except TrlEnvError as error:
+        collector.refused(key, error)
+    except Exception as error:
+        collector.foreign(key, f"the reward term {term.full_name} failed", error)
+    return None
