@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from trl_envs import __version__
+from trl_envs.cli.doctor import doctor
 from trl_envs.cli.list import list_recipes
 from trl_envs.cli.runs import runs
 from trl_envs.cli.serve import serve
@@ -44,6 +45,7 @@ app.command("show", context_settings=_OVERRIDES)(show)
 app.command("train", context_settings=_OVERRIDES)(train)
 app.command("serve", context_settings=_OVERRIDES)(serve)
 app.command("runs")(runs)
+app.command("doctor")(doctor)
 
 
 def _print_version(wanted: bool) -> None:

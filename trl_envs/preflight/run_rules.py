@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,13 +102,26 @@ def _directory_problems(config: TrainConfig) -> Iterator[Problem]:
 
 
 def _version_problems(facts: MachineFacts, mode: str) -> Iterator[Problem]:
-    for name, (first, after) in WINDOWS.items():
+    for name in WINDOWS:
         version = facts.versions.get(name)
-        if version is None or (name == "vllm" and mode == "single") or first <= _release(version) < after:
+        if version is None or (name == "vllm" and mode == "single") or in_window(name, version):
             continue
-        window = f">={_dotted(first)},<{_dotted(after)}"
-        message = f"{name} {version} is installed, and trl-env needs {name}{window}"
-        yield Problem(name, message, f"pip install '{name}{window}'")
+        message = f"{name} {version} is installed, and trl-env needs {name}{window_text(name)}"
+        yield Problem(name, message, f"pip install '{name}{window_text(name)}'")
+
+
+def in_window(name: str, version: str) -> bool:
+    """Whether a package's version is one for which trl-env was written; any is, of a package without a window."""
+    first, after = WINDOWS.get(name, ((0, 0), (sys.maxsize, 0)))
+    return first <= _release(version) < after
+
+
+def window_text(name: str) -> str:
+    """The window of a package as pip writes it; empty for one without."""
+    if name not in WINDOWS:
+        return ""
+    first, after = WINDOWS[name]
+    return f">={_dotted(first)},<{_dotted(after)}"
 
 
 def _release(version: str) -> tuple[int, int]:
