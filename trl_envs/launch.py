@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -18,13 +19,17 @@ from trl_envs.machine import free_port, gpus, has_mps, installed_versions
 from trl_envs.plan.build import build_plan
 from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.launch_plan import LaunchPlan
+from trl_envs.results.comparison import describe_evaluations
+from trl_envs.results.curves import draw_run
 from trl_envs.results.episodes import count_episodes
+from trl_envs.results.evaluation import read_evaluation
 from trl_envs.results.metrics import read_metrics
-from trl_envs.results.outcome import read_outcome
+from trl_envs.results.outcome import Outcome, read_outcome
 from trl_envs.results.record import RunRecord, RunStatus, write_record
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.runtime.child import Child
 from trl_envs.runtime.supervisor import Supervisor
+from trl_envs.servers.health import Heartbeat
 from trl_envs.servers.start import heartbeat, start_servers
 
 RECORDED_PACKAGES = ("trl-env", "torch", "transformers", "trl", "openenv", "vllm", "datasets", "peft", "accelerate")
@@ -41,6 +46,9 @@ class Display(Protocol):
 
     def training(self, run: RunDirectory, plan: LaunchPlan) -> AbstractContextManager[Callable[[], None]]:
         """Around the training; gives what is to be called a few times a second."""
+
+    def evaluating(self, run: RunDirectory, name: str, episodes: int) -> AbstractContextManager[Callable[[], None]]:
+        """Around an evaluation of so many episodes; gives what is to be called a few times a second."""
 
 
 def plan_run(composed: Composed) -> LaunchPlan:
@@ -66,7 +74,7 @@ def train(composed: Composed, display: Display) -> RunRecord:
         PreflightError: It can't work; nothing was started or written.
         StartupError: A server or the trainer didn't start.
         ProcessExited: A process ended before the run did.
-        TrainingFailed: Training broke off, or ended without a step.
+        TrainingFailed: Training broke off, or ended without a step; or an evaluation failed.
         Interrupted: Ctrl-C or a signal.
     """
     wanted = _wanted_directory(composed)
@@ -92,6 +100,7 @@ def train(composed: Composed, display: Display) -> RunRecord:
     finally:
         _count(run, record)
         write_record(run, record)
+    draw_run(run)
     return record
 
 
@@ -99,15 +108,57 @@ def _execute(run: RunDirectory, plan: LaunchPlan, config: TrainConfig, display: 
     """Starts what is needed, in order, waits for the trainer, and stops everything, however it ends."""
     with Supervisor(run.logs_dir) as supervisor:
         servers = start_servers(plan, supervisor, display.server_ready)
-        trainer = supervisor.start(plan.trainer)
-        with heartbeat(plan, servers, config.server, config.rollout) as beat, display.training(run, plan) as tick:
+        with heartbeat(plan, servers, config.server, config.rollout) as beat:
+            stage = _Stage(run, plan, config, display, supervisor, beat)
+            _evaluate("before", stage)
+            steps = _train(stage)
+            _evaluate("after", stage)
+    return steps
 
-            def look() -> None:
-                tick()
-                beat.check()
 
-            code = supervisor.watch(trainer, look)
-    return _result(run, trainer, code)
+@dataclass(frozen=True)
+class _Stage:
+    """What stands once the servers do: on it the children play, one after the other."""
+
+    run: RunDirectory
+    plan: LaunchPlan
+    config: TrainConfig
+    display: Display
+    supervisor: Supervisor
+    beat: Heartbeat
+
+    def wait(self, child: Child, tick: Callable[[], None]) -> int:
+        """Waits for a child's exit code; a server that dies or hangs meanwhile is an error."""
+
+        def look() -> None:
+            tick()
+            self.beat.check()
+
+        return self.supervisor.watch(child, look)
+
+
+def _train(stage: _Stage) -> int:
+    """Trains; returns the number of steps."""
+    trainer = stage.supervisor.start(stage.plan.trainer)
+    with stage.display.training(stage.run, stage.plan) as tick:
+        code = stage.wait(trainer, tick)
+    return _result(stage.run, trainer, code)
+
+
+def _evaluate(name: str, stage: _Stage) -> None:
+    """Has a model play `before` or `after` training, if the plan has that."""
+    if name not in stage.plan.evaluations:
+        return
+    child = stage.supervisor.start(stage.plan.evaluations[name])
+    episodes = stage.config.eval.episodes * len(stage.config.envs)
+    with stage.display.evaluating(stage.run, name, episodes) as tick:
+        code = stage.wait(child, tick)
+    found = read_evaluation(stage.run, name)
+    error = found.exception() if isinstance(found, Outcome) else None
+    if error is not None:
+        raise error
+    if code != 0 or found is None:
+        raise _ended_early(f"the evaluation {name} training", child)
 
 
 def _result(run: RunDirectory, trainer: Child, code: int) -> int:
@@ -117,11 +168,15 @@ def _result(run: RunDirectory, trainer: Child, code: int) -> int:
     if error is not None:
         raise error
     if code != 0 or outcome is None or outcome.global_step is None:
-        raise ProcessExited(
-            f"the trainer ended before the run did: {trainer.describe_exit()}\n{trainer.describe_log()}",
-            f"the whole log is {trainer.log}",
-        )
+        raise _ended_early("the trainer", trainer)
     return outcome.global_step
+
+
+def _ended_early(what: str, child: Child) -> ProcessExited:
+    return ProcessExited(
+        f"{what} ended before the run did: {child.describe_exit()}\n{child.describe_log()}",
+        f"the whole log is {child.log}",
+    )
 
 
 def _count(run: RunDirectory, record: RunRecord) -> None:
@@ -132,6 +187,7 @@ def _count(run: RunDirectory, record: RunRecord) -> None:
         record.global_step = max(record.global_step, int(metrics[-1]["step"]))
     counts = count_episodes(run.episodes_file)
     record.episodes, record.lost_episodes = counts.episodes, counts.lost
+    record.evaluation = describe_evaluations(run)
 
 
 def _plan(composed: Composed, run_dir: Path) -> LaunchPlan:

@@ -106,6 +106,13 @@ class TrainDisplay:
 
             yield tick
 
+    @contextmanager
+    def evaluating(self, run: RunDirectory, name: str, episodes: int) -> Iterator[Callable[[], None]]:
+        """Lines on how far an evaluation is."""
+        from trl_envs.cli.evaluation import EvaluationProgress
+
+        yield EvaluationProgress(self._say, run.eval_dir / f"{name}.jsonl", name, episodes).tick
+
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
@@ -113,12 +120,15 @@ class TrainDisplay:
 def _show_outcome(console: Console, output_dir: str, record: RunRecord) -> None:
     from pathlib import Path
 
+    from trl_envs.cli.evaluation import show_comparison, show_curves
     from trl_envs.results.metrics import read_metrics
     from trl_envs.results.rundir import RunDirectory
     from trl_envs.results.tables import outcome_table
 
     run = RunDirectory(Path(output_dir).expanduser().absolute() / record.run_name)
     console.print(outcome_table(read_metrics(run.metrics_file)))
+    show_curves(console, run)
+    show_comparison(console, run)
     lost = f", {record.lost_episodes} of them lost" if record.lost_episodes else ""
     console.print(
         f"finished at step {record.global_step} after {record.seconds:.0f} s and {record.episodes} episodes{lost}\n"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from trl_envs.results.evaluation import EnvironmentResult, Evaluation
+from trl_envs.results.evaluation import EnvironmentResult, Evaluation, read_evaluation
+from trl_envs.results.rundir import RunDirectory
 from trl_envs.results.statistics import Difference, Estimate, difference
 
 
@@ -40,6 +42,17 @@ def compare(before: Evaluation, after: Evaluation) -> list[ComparedTerm]:
         for name, first_mean, second_mean in _figures(environment, first, second):
             compared.append(ComparedTerm(name, first_mean, second_mean, difference(first_mean, second_mean)))
     return compared
+
+
+def describe_evaluations(run: RunDirectory) -> dict[str, Any]:
+    """`before`, `after` and `differences` of a run as plain containers, as far as they have been found."""
+    found = {name: read_evaluation(run, name) for name in ("before", "after")}
+    evaluations = {name: one for name, one in found.items() if isinstance(one, Evaluation)}
+    described: dict[str, Any] = {name: asdict(one) for name, one in evaluations.items()}
+    if len(evaluations) == len(found):
+        compared = compare(evaluations["before"], evaluations["after"])
+        described["differences"] = {one.name: asdict(one.difference) for one in compared}
+    return described
 
 
 def _figures(

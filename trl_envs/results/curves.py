@@ -8,7 +8,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from trl_envs.results.metrics import number_of, term_of
+from trl_envs.results.metrics import number_of, read_metrics, term_of
+from trl_envs.results.rundir import RunDirectory
 
 # A curve of fewer steps says nothing.
 FEWEST_STEPS = 5
@@ -58,6 +59,13 @@ def smooth(values: Sequence[float]) -> list[float]:
         around = min(reach, index, len(values) - 1 - index)
         smoothed.append(fmean(values[index - around : index + around + 1]))
     return smoothed
+
+
+def draw_run(run: RunDirectory) -> None:
+    """Draws a run's curves into its directory; nothing for a run of few steps."""
+    curves = build_curves(read_metrics(run.metrics_file))
+    if curves:
+        draw_curves(curves, run.curve_file, run.name)
 
 
 def draw_curves(curves: Sequence[Curve], path: Path, title: str) -> None:

@@ -37,6 +37,7 @@ class RunRecord:
         episodes: Episodes played.
         lost_episodes: Episodes of these that couldn't be scored.
         model_dir: The final model, if there is one.
+        evaluation: What playing before and after training found and the differences, as far as it came.
         pid: The launcher's process id.
         process: What tells the launcher from a later process with its id (see processes.py).
         host: The machine on which it ran.
@@ -57,6 +58,7 @@ class RunRecord:
     episodes: int = 0
     lost_episodes: int = 0
     model_dir: str | None = None
+    evaluation: dict[str, Any] = field(default_factory=dict)
     pid: int = 0
     process: str = ""
     host: str = ""
