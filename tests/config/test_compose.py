@@ -229,7 +229,18 @@ def test_two_recipes_of_one_name_are_refused_unless_they_are_the_same(tmp_path: 
     assert compose(["recipe=catch"]).config.recipe == "catch"
     write_recipe(tmp_path / "recipes", "catch", MINE)
     with pytest.raises(ConfigError, match="two recipes are called catch"):
-        compose(["recipe=echo"])
+        compose(["recipe=catch"])
+    assert compose(["recipe=echo"]).config.recipe == "echo"
+
+
+def test_a_broken_file_keeps_no_other_recipe_from_running(tmp_path: Path) -> None:
+    write_recipe(tmp_path / "recipes", "soup", "- leek\n- potatoes\n")
+    assert compose(["recipe=echo"]).config.recipe == "echo"
+    with pytest.raises(ConfigError, match=r"soup\.yaml holds a list"):
+        compose(["recipe=soup"])
+    write_recipe(tmp_path / "recipes", "stew", "defaults: [soup, _self_]\n")
+    with pytest.raises(ConfigError, match=r"soup\.yaml holds a list"):
+        compose(["recipe=stew"])
 
 
 @pytest.mark.parametrize("folder", ["weights", "with space", "a,b"])

@@ -23,7 +23,8 @@ def list_recipes(recipe_dir: RecipeDirs = None, as_json: AsJson = False) -> None
     rows: list[dict[str, Any]] = [
         {
             "name": name,
-            "description": recipe.description or f"like {', '.join(recipe.parents)}",
+            "description": recipe.description or (f"like {', '.join(recipe.parents)}" if recipe.parents else ""),
+            "problem": recipe.problem.message if recipe.problem else "",
             "shipped": recipe.shipped,
             "path": str(recipe.path),
         }
@@ -35,4 +36,5 @@ def list_recipes(recipe_dir: RecipeDirs = None, as_json: AsJson = False) -> None
     width = max(len(row["name"]) for row in rows)
     for row in rows:
         place = "" if row["shipped"] else f"  ({row['path']})"
-        typer.echo(f"{row['name']:<{width}}  {row['description']}{place}")
+        said = f"can't be used: {row['problem']}" if row["problem"] else f"{row['description']}{place}"
+        typer.echo(f"{row['name']:<{width}}  {said}")

@@ -96,7 +96,7 @@ def _lineage(recipe: Recipe, recipes: dict[str, Recipe], below: tuple[str, ...] 
             raise ConfigError(
                 f"{recipe.path} inherits {parent!r}, which is no recipe", did_you_mean(parent, recipes) + known(recipes)
             )
-        found += _lineage(recipes[parent], recipes, (*below, recipe.name))
+        found += _lineage(recipe_named(parent, recipes), recipes, (*below, recipe.name))
     return found
 
 

@@ -7,7 +7,7 @@ for a text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,12 +33,14 @@ class Recipe:
         path: The file.
         shipped: Whether it came with trl-env.
         texts: Its content as PyYAML reads it: for names and texts, not for numbers.
+        problem: Why it can't be used; a file nobody asked for must not keep the others from running.
     """
 
     name: str
     path: Path
     shipped: bool
     texts: dict[str, Any]
+    problem: ConfigError | None = None
 
     @property
     def description(self) -> str:
@@ -82,7 +84,7 @@ def find_recipes(recipe_dirs: Sequence[Path] = ()) -> dict[str, Recipe]:
         recipe_dirs: Folders besides the shipped recipes and ./recipes.
 
     Raises:
-        ConfigError: A folder that isn't there, a file that isn't a YAML mapping, or two recipes of one name.
+        ConfigError: A folder of `recipe_dirs` isn't there.
     """
     found: dict[str, Recipe] = {}
     for folder in _folders(recipe_dirs):
@@ -111,11 +113,16 @@ def _add(found: dict[str, Recipe], path: Path, *, shipped: bool) -> None:
     if other is not None:
         if other.path.read_bytes() == path.read_bytes():
             return
-        raise ConfigError(
+        problem = ConfigError(
             f"two recipes are called {path.stem}: {other.path} and {path}",
             f"rename one of the files; a recipe can inherit the other with `defaults: [{path.stem}, _self_]`",
         )
-    found[path.stem] = Recipe(path.stem, path, shipped, _texts(path))
+        found[path.stem] = replace(other, problem=problem)
+        return
+    try:
+        found[path.stem] = Recipe(path.stem, path, shipped, _texts(path))
+    except ConfigError as error:
+        found[path.stem] = Recipe(path.stem, path, shipped, {}, error)
 
 
 def _texts(path: Path) -> dict[str, Any]:
@@ -132,11 +139,14 @@ def recipe_named(name: str, recipes: dict[str, Recipe]) -> Recipe:
     """The recipe of that name.
 
     Raises:
-        ConfigError: There is none; the hint names the nearest.
+        ConfigError: There is none (the hint names the nearest), or it can't be used.
     """
     if name not in recipes:
         raise ConfigError(f"there is no recipe called {name!r}", did_you_mean(name, recipes) + known(recipes))
-    return recipes[name]
+    recipe = recipes[name]
+    if recipe.problem is not None:
+        raise recipe.problem
+    return recipe
 
 
 def known(recipes: dict[str, Recipe]) -> str:
