@@ -21,8 +21,8 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch<2.14' -e '.[dev]'
 	@touch $@
 
-demo: setup  ## train the tiny agent on catch, on this machine's CPU
-	$(BIN)/trl-env train recipe=catch preset=smoke
+demo: setup  ## train the tiny agent on catch, on this machine's CPU, and show what that changed
+	$(BIN)/trl-env train recipe=catch preset=demo
 
 test: setup  ## the tests, in a few minutes
 	$(BIN)/python -m pytest -q -m 'not slow and not gpu and not vllm'
