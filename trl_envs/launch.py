@@ -5,20 +5,25 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from trl_envs.config.compose import Composed
 from trl_envs.config.schema import TrainConfig
 from trl_envs.config.store import to_yaml
-from trl_envs.errors import Interrupted, ProcessExited, TrlEnvError
+from trl_envs.errors import Interrupted, ProcessExited, StartupError, TrlEnvError
 from trl_envs.machine import free_port, gpus, has_mps, installed_versions
 from trl_envs.plan.build import build_plan
 from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.launch_plan import LaunchPlan
+from trl_envs.preflight.findings import Report, raise_errors
+from trl_envs.preflight.live import GRACE_S, forget_report, probe_deadline_s, probe_spec, read_report
+from trl_envs.preflight.rules import check_static
+from trl_envs.preflight.run_rules import WINDOWS
 from trl_envs.results.comparison import describe_evaluations
 from trl_envs.results.curves import draw_run
 from trl_envs.results.episodes import count_episodes
@@ -44,6 +49,12 @@ class Display(Protocol):
     def server_ready(self, name: str, urls: tuple[str, ...], seconds: float) -> None:
         """The servers of an environment answer."""
 
+    def probing(self) -> None:
+        """The probe begins, which takes some seconds."""
+
+    def probed(self, report: Report) -> None:
+        """What the probe measured, and its warnings."""
+
     def training(self, run: RunDirectory, plan: LaunchPlan) -> AbstractContextManager[Callable[[], None]]:
         """Around the training; gives what is to be called a few times a second."""
 
@@ -57,37 +68,63 @@ def plan_run(composed: Composed) -> LaunchPlan:
     Raises:
         PreflightError: The config asks for what can't work on this machine.
     """
-    return _plan(composed, _wanted_directory(composed))
+    return _checked_plan(composed, _wanted_directory(composed), machine_facts())
 
 
-def train(composed: Composed, display: Display) -> RunRecord:
+def check(composed: Composed, display: Display, *, all_sessions: bool = False) -> Report:
+    """Finds out whether a run can work, without training: the rules, and the probe if they have no objection.
+
+    Args:
+        composed: What was asked for.
+        display: Shows it.
+        all_sessions: Whether to open all sessions on public Spaces too.
+
+    Raises:
+        StartupError: A server didn't start, or the probe hung.
+        ProcessExited: A server or the probe ended too early.
+        Interrupted: Ctrl-C or a signal.
+    """
+    facts = machine_facts()
+    report = Report(check_static(composed.config, facts))
+    if report.errors:
+        return report
+    with TemporaryDirectory(prefix="trl-env-check-") as folder:
+        run = RunDirectory(Path(folder))
+        plan = build_plan(composed.config, facts, run.path, composed.import_folders)
+        _write_down(run, composed, plan)
+        with _standing(run, plan, composed.config, display) as stage:
+            return _probe(stage, all_sessions=all_sessions)
+
+
+def train(composed: Composed, display: Display, *, all_sessions: bool = False) -> RunRecord:
     """Runs a recipe.
 
     Args:
         composed: What was asked for.
         display: Shows it.
+        all_sessions: Whether the probe may open all sessions on public Spaces too.
 
     Returns:
         What came of it.
 
     Raises:
-        PreflightError: It can't work; nothing was started or written.
+        PreflightError: It can't work; nothing was started or written, or only what it takes to find out.
         StartupError: A server or the trainer didn't start.
         ProcessExited: A process ended before the run did.
         TrainingFailed: Training broke off, or ended without a step; or an evaluation failed.
         Interrupted: Ctrl-C or a signal.
     """
-    wanted = _wanted_directory(composed)
-    _plan(composed, wanted)
+    wanted, facts = _wanted_directory(composed), machine_facts()
+    _checked_plan(composed, wanted, facts)
     run = RunDirectory.create(wanted.parent, wanted.name)
-    plan = _plan(composed, run.path)
+    plan = build_plan(composed.config, facts, run.path, composed.import_folders)
     _write_down(run, composed, plan)
     display.planned(plan, run)
     versions = installed_versions(RECORDED_PACKAGES)
     record = RunRecord.begin(run.name, composed.config.recipe, composed.config.preset, versions)
     write_record(run, record)
     try:
-        record.global_step = _execute(run, plan, composed.config, display)
+        record.global_step = _execute(run, plan, composed.config, display, all_sessions=all_sessions)
         record.model_dir = str(run.model_dir)
         record.end("finished", 0)
     except TrlEnvError as error:
@@ -104,16 +141,25 @@ def train(composed: Composed, display: Display) -> RunRecord:
     return record
 
 
-def _execute(run: RunDirectory, plan: LaunchPlan, config: TrainConfig, display: Display) -> int:
+def _execute(run: RunDirectory, plan: LaunchPlan, config: TrainConfig, display: Display, *, all_sessions: bool) -> int:
     """Starts what is needed, in order, waits for the trainer, and stops everything, however it ends."""
+    with _standing(run, plan, config, display) as stage:
+        report = _probe(stage, all_sessions=all_sessions)
+        display.probed(report)
+        raise_errors(report)
+        _evaluate("before", stage)
+        steps = _train(stage)
+        _evaluate("after", stage)
+    return steps
+
+
+@contextmanager
+def _standing(run: RunDirectory, plan: LaunchPlan, config: TrainConfig, display: Display) -> Iterator[_Stage]:
+    """The servers of a run, started, answering and listened to; stopped with all else at the end."""
     with Supervisor(run.logs_dir) as supervisor:
         servers = start_servers(plan, supervisor, display.server_ready)
         with heartbeat(plan, servers, config.server, config.rollout) as beat:
-            stage = _Stage(run, plan, config, display, supervisor, beat)
-            _evaluate("before", stage)
-            steps = _train(stage)
-            _evaluate("after", stage)
-    return steps
+            yield _Stage(run, plan, config, display, supervisor, beat)
 
 
 @dataclass(frozen=True)
@@ -135,6 +181,28 @@ class _Stage:
             self.beat.check()
 
         return self.supervisor.watch(child, look)
+
+
+def _probe(stage: _Stage, *, all_sessions: bool) -> Report:
+    """Tries in a child what can only be tried: imports, template, sessions, an episode."""
+    forget_report(stage.run.path)
+    stage.display.probing()
+    probe = stage.supervisor.start(probe_spec(stage.plan, stage.run.path, all_sessions=all_sessions))
+    limit_s = probe_deadline_s(stage.config.rollout) + GRACE_S
+    give_up_at_s = time.monotonic() + limit_s
+
+    def tick() -> None:
+        if time.monotonic() > give_up_at_s:
+            raise StartupError(
+                f"the probe gave no result within {limit_s:g} s\n{probe.describe_log()}",
+                f"see what it hangs at: {probe.spec.command()}",
+            )
+
+    code = stage.wait(probe, tick)
+    report = read_report(stage.run.path)
+    if code != 0 or report is None:
+        raise _ended_early("the probe", probe)
+    return report
 
 
 def _train(stage: _Stage) -> int:
@@ -190,8 +258,9 @@ def _count(run: RunDirectory, record: RunRecord) -> None:
     record.evaluation = describe_evaluations(run)
 
 
-def _plan(composed: Composed, run_dir: Path) -> LaunchPlan:
-    return build_plan(composed.config, machine_facts(), run_dir, composed.import_folders)
+def _checked_plan(composed: Composed, run_dir: Path, facts: MachineFacts) -> LaunchPlan:
+    raise_errors(Report(check_static(composed.config, facts)))
+    return build_plan(composed.config, facts, run_dir, composed.import_folders)
 
 
 def machine_facts() -> MachineFacts:
@@ -202,6 +271,7 @@ def machine_facts() -> MachineFacts:
         vllm=installed_versions(["vllm"])["vllm"],
         free_port=free_port,
         variables=dict(os.environ),
+        versions=installed_versions(WINDOWS),
     )
 
 

@@ -21,6 +21,10 @@ Overrides = Annotated[
         metavar="recipe=NAME [KEY=VALUE]...", help="The recipe, and any key of its config.", show_default=False
     ),
 ]
+ProbeSpaces = Annotated[
+    bool,
+    typer.Option("--probe", help="Open all sessions that the run needs on public Spaces too, for a moment."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trl_envs.cli.options import AsJson, Overrides, RecipeDirs, compose_typed
+from trl_envs.cli.findings import figure_lines, warning_lines
+from trl_envs.cli.options import AsJson, Overrides, ProbeSpaces, RecipeDirs, compose_typed
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from trl_envs.plan.launch_plan import LaunchPlan
+    from trl_envs.preflight.findings import Report
     from trl_envs.results.record import RunRecord
     from trl_envs.results.rundir import RunDirectory
 
@@ -27,6 +29,7 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the commands that would run, to be pasted into a shell.")
     ] = False,
+    probe: ProbeSpaces = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a recipe: start its environment server and the trainer, watch them, and show what came of it.
@@ -50,7 +53,7 @@ def train(
         typer.echo(json.dumps(plan.as_dict(), indent=2) if as_json else _commands(plan))
         return
     console = Console(stderr=True)
-    record = launch.train(composed, TrainDisplay(console))
+    record = launch.train(composed, TrainDisplay(console), all_sessions=probe)
     _show_outcome(console, composed.config.output_dir, record)
     if as_json:
         typer.echo(json.dumps(asdict(record), indent=2))
@@ -88,6 +91,15 @@ class TrainDisplay:
     def server_ready(self, name: str, urls: tuple[str, ...], seconds: float) -> None:
         """The servers of an environment answer."""
         self._say(f"server   {name}: {', '.join(urls)} ready after {seconds:.1f} s")
+
+    def probing(self) -> None:
+        """The probe begins."""
+        self._say("probe    tools, template, sessions and a scripted episode (imports take a few seconds)")
+
+    def probed(self, report: Report) -> None:
+        """What the probe measured, and its warnings; its errors end the run and are printed as one."""
+        for line in [*figure_lines(report), *warning_lines(report)]:
+            self._say(line)
 
     @contextmanager
     def training(self, run: RunDirectory, plan: LaunchPlan) -> Iterator[Callable[[], None]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,11 +102,16 @@ def _value_problems(field: GrpoField, value: Any) -> Iterator[Problem]:
         yield Problem(
             key,
             f"{key}={value!r} is none of {', '.join(values)}",
-            f"did you mean {key}={nearest(value, values)}?",
+            f"did you mean {key}={_meant(value, values)}?",
         )
     elif field.name in RANGES and isinstance(value, int | float) and not RANGES[field.name].holds(value):
         allowed = RANGES[field.name]
         yield Problem(key, f"{key}={value!r} must be {allowed}", f"set {key}={allowed.example:g}")
+
+
+def _meant(value: str, values: Sequence[str]) -> str | None:
+    """The value that was probably meant: the first that begins like it, such as adamw_torch for adamw."""
+    return next((known for known in values if known.startswith(value)), nearest(value, values))
 
 
 def _type_hint(key: str, field: GrpoField, value: Any, values: tuple[str, ...]) -> str:

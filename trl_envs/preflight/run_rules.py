@@ -72,10 +72,11 @@ def _model_problems(config: TrainConfig) -> Iterator[Problem]:
 def _other_problems(config: TrainConfig) -> Iterator[Problem]:
     for key, value in (
         ("server.ready_timeout_s", config.server.ready_timeout_s),
+        ("server.heartbeat_timeout_s", config.server.heartbeat_timeout_s),
         ("launch.ready_timeout_s", config.launch.ready_timeout_s),
     ):
         if not value > 0:
-            yield Problem(key, f"{key}={value:g}: nothing is ready within that", f"set {key}=60")
+            yield Problem(key, f"{key}={value:g}: nothing answers within that", f"set {key}=60")
     for name, share in (config.mix or {}).items():
         if not share >= 0:
             yield Problem(f"mix.{name}", f"mix.{name}={share:g} is no share", f"set mix.{name}=1, or mix=null")
