@@ -38,7 +38,7 @@ def test_a_seed_decides_what_is_sampled() -> None:
     texts = []
     with serving("catch", sessions=8) as server:
         for seed in (1, 1, 2):
-            with player(seed=seed) as ours:
+            with player(limits=Limits(200), seed=seed) as ours:
                 (batch,) = play_rows(ours, catch_factory(server.url), [], build_rows(config.envs), 4)
             texts.append([one.rollout.completion_ids for one in batch])
     assert texts[0] == texts[1] != texts[2]

@@ -112,26 +112,24 @@ class Player:
             environments: Instances of a factory's class, each its own.
             rows: Rows as `build_rows` makes them, one an environment.
         """
-        rollouts = list(self.workers.map(self._begin, environments, rows))
+        rollouts = [Rollout(row, one, bound_tools(one)) for one, row in zip(environments, rows, strict=True)]
+        for rollout, observation in zip(rollouts, self.workers.map(_reset, rollouts), strict=True):
+            self._begin(rollout, observation)
         self._speak([rollout for rollout in rollouts if rollout.end is None])
         while live := [rollout for rollout in rollouts if rollout.end is None]:
-            list(self.workers.map(self._act, live))
+            self._act(live)
             self._speak([rollout for rollout in live if rollout.end is None])
         return rollouts
 
-    def _begin(self, environment: Any, row: Mapping[str, Any]) -> Rollout:
-        """Resets an environment and renders its prompt, with the first observation behind the last message."""
-        rollout = Rollout(row, environment, bound_tools(environment))
-        # TRL keeps the column by which it chooses the environment to itself.
-        observation = environment.reset(**{name: value for name, value in row.items() if name != "environment"})
-        *before, last = row["prompt"]
+    def _begin(self, rollout: Rollout, observation: Any) -> None:
+        """Renders the prompt, with the first observation behind the last message."""
+        *before, last = rollout.row["prompt"]
         if observation is not None:
             last = {**last, "content": last["content"] + observation}
         rollout.prompt = [*before, last]
         rollout.prompt_ids = self.chat.prompt_ids(rollout.prompt, list(rollout.tools.values()))
         if rollout.episode.lost is not None:
             rollout.end = "lost"
-        return rollout
 
     def _speak(self, rollouts: Sequence[Rollout]) -> None:
         """Generates the next turn of each, and ends those that call no tool or have no token left."""
@@ -153,16 +151,23 @@ class Player:
                 cut_off = len(rollout.completion_ids) >= budget and turn[-1] != self.chat.tokenizer.eos_token_id
                 rollout.end = "token budget" if cut_off else "no tool call"
 
-    def _act(self, rollout: Rollout) -> None:
-        """Makes the calls of the last turn and appends their results, if the limits allow."""
+    def _act(self, rollouts: Sequence[Rollout]) -> None:
+        """Makes the calls of the last turn of each and appends their results, as far as the limits allow."""
         limit = self.limits.max_tool_calling_iterations
-        if limit is not None and rollout.rounds >= limit:
-            rollout.end = "iteration limit"
-            return
-        results, failures = call_tools(rollout.calls, rollout.tools, self.loop)
-        rollout.tool_calls += len(rollout.calls)
-        rollout.tool_failures += failures
-        rollout.rounds += 1
+        for rollout in rollouts:
+            if limit is not None and rollout.rounds >= limit:
+                rollout.end = "iteration limit"
+        acting = [rollout for rollout in rollouts if rollout.end is None]
+        # Only the environments work in threads: a tokenizer isn't made for several.
+        made = self.workers.map(lambda rollout: call_tools(rollout.calls, rollout.tools, self.loop), acting)
+        for rollout, (results, failures) in zip(acting, made, strict=True):
+            rollout.tool_calls += len(results)
+            rollout.tool_failures += failures
+            rollout.rounds += 1
+            self._append(rollout, results)
+
+    def _append(self, rollout: Rollout, results: list[Message]) -> None:
+        """Puts results behind the turn that called for them, or ends an episode that has no room for them."""
         if rollout.episode.lost is not None:
             rollout.end = "lost"
             return
@@ -174,3 +179,8 @@ class Player:
             return
         rollout.completion_ids = completion_ids
         rollout.completion += results
+
+
+def _reset(rollout: Rollout) -> Any:
+    """Starts the episode; TRL keeps the column by which it chooses the environment to itself."""
+    return rollout.environment.reset(**{name: value for name, value in rollout.row.items() if name != "environment"})
