@@ -20,10 +20,13 @@ MAY_IMPORT = {
     "envs": {"rollout"},
     "agent": {"config", "envs", "rollout"},
     "preflight": {"config", "plan", "machine"},
+    # preflight/probe*.py: the probe's child process, and nothing that the launcher loads.
+    "probe": {"preflight", "config", "plan", "machine", "agent", "envs", "rollout"},
     "training": {"config", "agent", "envs", "rollout", "results"},
     "evaluate": {"config", "agent", "envs", "rollout", "results"},
     "results": set(),
-    "launch": {"config", "machine", "plan", "preflight", "runtime", "servers", "results"},
+    "stage": {"config", "plan", "preflight", "runtime", "servers", "results"},
+    "launch": {"stage", "config", "machine", "plan", "preflight", "runtime", "servers", "results"},
     "cli": {"launch", "config", "plan", "preflight", "servers", "results", "runtime", ""},
     "errors": set(),
     "paths": set(),
@@ -32,12 +35,25 @@ MAY_IMPORT = {
 }
 HEAVY = {"torch", "transformers", "trl", "openenv", "datasets", "peft", "vllm", "gradio", "pyspiel", "textarena"}
 # Rooms that the launcher's own process loads.
-PARENT = {"config", "machine", "plan", "runtime", "servers", "results", "launch", "cli", "errors", "paths", "preflight"}
+PARENT = {
+    "config",
+    "machine",
+    "plan",
+    "runtime",
+    "servers",
+    "results",
+    "launch",
+    "stage",
+    "cli",
+    "errors",
+    "paths",
+    "preflight",
+}
 
 
 def room_of(path: Path) -> str:
     parts = path.relative_to(PACKAGE).with_suffix("").parts
-    return parts[0]
+    return "probe" if parts[0] == "preflight" and parts[-1].startswith("probe") else parts[0]
 
 
 def imported(path: Path) -> set[str]:
@@ -68,6 +84,8 @@ def test_imports_stay_within_the_table(path: Path) -> None:
             assert other in allowed or other == "", f"{room} may not import {module}"
         elif room in PARENT:
             assert module.partition(".")[0] not in HEAVY, f"{room} is loaded by the launcher and may not load {module}"
+        if room in PARENT:
+            assert not module.startswith("trl_envs.preflight.probe"), f"{module} is for the probe's own process"
 
 
 def test_every_file_and_function_is_of_a_size_to_be_read() -> None:

@@ -2,64 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
 
 from trl_envs.config.compose import Composed
-from trl_envs.config.schema import TrainConfig
+from trl_envs.config.resume import resumed
 from trl_envs.config.store import to_yaml
-from trl_envs.errors import Interrupted, ProcessExited, StartupError, TrlEnvError
+from trl_envs.errors import ConfigError, Interrupted, ProcessExited, TrlEnvError
 from trl_envs.machine import free_port, gpus, has_mps, installed_versions
-from trl_envs.plan.build import build_plan
+from trl_envs.paths import make_importable
+from trl_envs.plan.batch import build_batch
+from trl_envs.plan.build import build_plan, build_servers
 from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.launch_plan import LaunchPlan
 from trl_envs.preflight.findings import Report, raise_errors
-from trl_envs.preflight.live import GRACE_S, forget_report, probe_deadline_s, probe_spec, read_report
 from trl_envs.preflight.rules import check_static
 from trl_envs.preflight.run_rules import WINDOWS
 from trl_envs.results.comparison import describe_evaluations
 from trl_envs.results.curves import draw_run
 from trl_envs.results.episodes import count_episodes
-from trl_envs.results.evaluation import read_evaluation
 from trl_envs.results.metrics import read_metrics
-from trl_envs.results.outcome import Outcome, read_outcome
 from trl_envs.results.record import RunRecord, RunStatus, write_record
 from trl_envs.results.rundir import RunDirectory
-from trl_envs.runtime.child import Child
+from trl_envs.results.runs import summarize_run
 from trl_envs.runtime.supervisor import Supervisor
-from trl_envs.servers.health import Heartbeat
-from trl_envs.servers.start import heartbeat, start_servers
+from trl_envs.stage import Display, standing
 
 RECORDED_PACKAGES = ("trl-env", "torch", "transformers", "trl", "openenv", "vllm", "datasets", "peft", "accelerate")
-
-
-class Display(Protocol):
-    """What a run shows as it goes; it decides nothing."""
-
-    def planned(self, plan: LaunchPlan, run: RunDirectory) -> None:
-        """The plan, before anything starts."""
-
-    def server_ready(self, name: str, urls: tuple[str, ...], seconds: float) -> None:
-        """The servers of an environment answer."""
-
-    def probing(self) -> None:
-        """The probe begins, which takes some seconds."""
-
-    def probed(self, report: Report) -> None:
-        """What the probe measured, and its warnings."""
-
-    def training(self, run: RunDirectory, plan: LaunchPlan) -> AbstractContextManager[Callable[[], None]]:
-        """Around the training; gives what is to be called a few times a second."""
-
-    def evaluating(self, run: RunDirectory, name: str, episodes: int) -> AbstractContextManager[Callable[[], None]]:
-        """Around an evaluation of so many episodes; gives what is to be called a few times a second."""
 
 
 def plan_run(composed: Composed) -> LaunchPlan:
@@ -92,8 +66,8 @@ def check(composed: Composed, display: Display, *, all_sessions: bool = False) -
         run = RunDirectory(Path(folder))
         plan = build_plan(composed.config, facts, run.path, composed.import_folders)
         _write_down(run, composed, plan)
-        with _standing(run, plan, composed.config, display) as stage:
-            return _probe(stage, all_sessions=all_sessions)
+        with standing(run, plan, composed.config, display) as stage:
+            return stage.probe(all_sessions=all_sessions)
 
 
 def train(composed: Composed, display: Display, *, all_sessions: bool = False) -> RunRecord:
@@ -118,13 +92,90 @@ def train(composed: Composed, display: Display, *, all_sessions: bool = False) -
     _checked_plan(composed, wanted, facts)
     run = RunDirectory.create(wanted.parent, wanted.name)
     plan = build_plan(composed.config, facts, run.path, composed.import_folders)
+    return _carry_out(run, composed, plan, display, attempt=1, all_sessions=all_sessions)
+
+
+def resume(run_dir: Path, arguments: Sequence[str], display: Display, *, all_sessions: bool = False) -> RunRecord:
+    """Goes on with a run from its last checkpoint, in its own directory.
+
+    Args:
+        run_dir: The run's directory.
+        arguments: Overrides as typed; what the checkpoint follows from can't change (config/resume.py).
+        display: Shows it.
+        all_sessions: Whether the probe may open all sessions on public Spaces too.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        ConfigError: There is no such run, it is still going, it has no checkpoint, or an override can't be made.
+        TrlEnvError: As `train`.
+    """
+    run = RunDirectory(run_dir.expanduser().absolute())
+    before = summarize_run(run) if run.config_file.is_file() else None
+    if before is None or before.record is None:
+        raise ConfigError(f"{run_dir} is no run directory", "trl-env runs lists the runs of a folder")
+    if before.status == "running":
+        raise ConfigError(f"the run {run_dir} is still going (pid {before.record.pid})", "stop it first")
+    checkpoint = run.last_checkpoint()
+    if checkpoint is None:
+        raise ConfigError(
+            f"the run {run_dir} has no checkpoint to go on from",
+            "start it anew; grpo.save_strategy=steps grpo.save_steps=50 makes a checkpoint every 50 steps",
+        )
+    folders = json.loads(run.plan_file.read_text(encoding="utf-8"))["import_folders"]
+    make_importable(folders)
+    composed = resumed(run.path, arguments, folders)
+    attempt = before.record.attempt + 1
+    plan = _checked_plan(composed, run.path, machine_facts()).resuming(attempt, str(checkpoint))
+    return _carry_out(run, composed, plan, display, attempt=attempt, all_sessions=all_sessions)
+
+
+def serve(composed: Composed, sessions: int | None, on_ready: Callable[[str, str, str], None]) -> None:
+    """Keeps a recipe's embedded servers running, until a signal comes or one of them ends.
+
+    Args:
+        composed: What was asked for.
+        sessions: Sessions of each server; None takes what the recipe's run needs.
+        on_ready: Told of each server's environment, URL and limit of sessions.
+
+    Raises:
+        PreflightError: An environment has no embedded server, or its port is taken.
+        StartupError: A server didn't start.
+        ProcessExited: A server ended.
+        Interrupted: Ctrl-C or a signal.
+    """
+    wanted = sessions or build_batch(composed.config).sessions
+    specs = build_servers(composed.config, machine_facts(), wanted, composed.import_folders)
+    with TemporaryDirectory(prefix="trl-env-serve-") as logs, Supervisor(Path(logs)) as supervisor:
+        children = {name: supervisor.start(spec) for name, spec in specs.items()}
+        for name, child in children.items():
+            supervisor.wait_ready(child)
+            on_ready(name, f"http://{child.spec.host}:{child.spec.port}", child.spec.variables["MAX_CONCURRENT_ENVS"])
+        first = next(iter(children.values()))
+        supervisor.watch(first)
+        raise ProcessExited(
+            f"{first.name} ended: {first.describe_exit()}\n{first.describe_log()}", first.spec.command()
+        )
+
+
+def _carry_out(
+    run: RunDirectory, composed: Composed, plan: LaunchPlan, display: Display, *, attempt: int, all_sessions: bool
+) -> RunRecord:
+    """One attempt at a run, from what is written down before it to the record of what came of it."""
     _write_down(run, composed, plan)
     display.planned(plan, run)
     versions = installed_versions(RECORDED_PACKAGES)
-    record = RunRecord.begin(run.name, composed.config.recipe, composed.config.preset, versions)
+    record = RunRecord.begin(run, composed.config.recipe, composed.config.preset, versions, attempt)
     write_record(run, record)
     try:
-        record.global_step = _execute(run, plan, composed.config, display, all_sessions=all_sessions)
+        with standing(run, plan, composed.config, display) as stage:
+            report = stage.probe(all_sessions=all_sessions)
+            display.probed(report)
+            raise_errors(report)
+            stage.evaluate("before")
+            record.global_step = stage.train()
+            stage.evaluate("after")
         record.model_dir = str(run.model_dir)
         record.end("finished", 0)
     except TrlEnvError as error:
@@ -139,112 +190,6 @@ def train(composed: Composed, display: Display, *, all_sessions: bool = False) -
         write_record(run, record)
     draw_run(run)
     return record
-
-
-def _execute(run: RunDirectory, plan: LaunchPlan, config: TrainConfig, display: Display, *, all_sessions: bool) -> int:
-    """Starts what is needed, in order, waits for the trainer, and stops everything, however it ends."""
-    with _standing(run, plan, config, display) as stage:
-        report = _probe(stage, all_sessions=all_sessions)
-        display.probed(report)
-        raise_errors(report)
-        _evaluate("before", stage)
-        steps = _train(stage)
-        _evaluate("after", stage)
-    return steps
-
-
-@contextmanager
-def _standing(run: RunDirectory, plan: LaunchPlan, config: TrainConfig, display: Display) -> Iterator[_Stage]:
-    """The servers of a run, started, answering and listened to; stopped with all else at the end."""
-    with Supervisor(run.logs_dir) as supervisor:
-        servers = start_servers(plan, supervisor, display.server_ready)
-        with heartbeat(plan, servers, config.server, config.rollout) as beat:
-            yield _Stage(run, plan, config, display, supervisor, beat)
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """What stands once the servers do: on it the children play, one after the other."""
-
-    run: RunDirectory
-    plan: LaunchPlan
-    config: TrainConfig
-    display: Display
-    supervisor: Supervisor
-    beat: Heartbeat
-
-    def wait(self, child: Child, tick: Callable[[], None]) -> int:
-        """Waits for a child's exit code; a server that dies or hangs meanwhile is an error."""
-
-        def look() -> None:
-            tick()
-            self.beat.check()
-
-        return self.supervisor.watch(child, look)
-
-
-def _probe(stage: _Stage, *, all_sessions: bool) -> Report:
-    """Tries in a child what can only be tried: imports, template, sessions, an episode."""
-    forget_report(stage.run.path)
-    stage.display.probing()
-    probe = stage.supervisor.start(probe_spec(stage.plan, stage.run.path, all_sessions=all_sessions))
-    limit_s = probe_deadline_s(stage.config.rollout) + GRACE_S
-    give_up_at_s = time.monotonic() + limit_s
-
-    def tick() -> None:
-        if time.monotonic() > give_up_at_s:
-            raise StartupError(
-                f"the probe gave no result within {limit_s:g} s\n{probe.describe_log()}",
-                f"see what it hangs at: {probe.spec.command()}",
-            )
-
-    code = stage.wait(probe, tick)
-    report = read_report(stage.run.path)
-    if code != 0 or report is None:
-        raise _ended_early("the probe", probe)
-    return report
-
-
-def _train(stage: _Stage) -> int:
-    """Trains; returns the number of steps."""
-    trainer = stage.supervisor.start(stage.plan.trainer)
-    with stage.display.training(stage.run, stage.plan) as tick:
-        code = stage.wait(trainer, tick)
-    return _result(stage.run, trainer, code)
-
-
-def _evaluate(name: str, stage: _Stage) -> None:
-    """Has a model play `before` or `after` training, if the plan has that."""
-    if name not in stage.plan.evaluations:
-        return
-    child = stage.supervisor.start(stage.plan.evaluations[name])
-    episodes = stage.config.eval.episodes * len(stage.config.envs)
-    with stage.display.evaluating(stage.run, name, episodes) as tick:
-        code = stage.wait(child, tick)
-    found = read_evaluation(stage.run, name)
-    error = found.exception() if isinstance(found, Outcome) else None
-    if error is not None:
-        raise error
-    if code != 0 or found is None:
-        raise _ended_early(f"the evaluation {name} training", child)
-
-
-def _result(run: RunDirectory, trainer: Child, code: int) -> int:
-    """The number of steps of a trainer that ended, or its error."""
-    outcome = read_outcome(run)
-    error = outcome.exception() if outcome is not None else None
-    if error is not None:
-        raise error
-    if code != 0 or outcome is None or outcome.global_step is None:
-        raise _ended_early("the trainer", trainer)
-    return outcome.global_step
-
-
-def _ended_early(what: str, child: Child) -> ProcessExited:
-    return ProcessExited(
-        f"{what} ended before the run did: {child.describe_exit()}\n{child.describe_log()}",
-        f"the whole log is {child.log}",
-    )
 
 
 def _count(run: RunDirectory, record: RunRecord) -> None:
@@ -275,16 +220,20 @@ def machine_facts() -> MachineFacts:
     )
 
 
+def default_run_name(composed: Composed) -> str:
+    """`<recipe>-<preset>-<time>`, the preset only if it isn't `full`."""
+    preset = "" if composed.config.preset == "full" else f"-{composed.config.preset}"
+    recipe = re.sub(r"[^A-Za-z0-9_.-]", "-", composed.config.recipe)
+    return f"{recipe}{preset}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
 def _wanted_directory(composed: Composed) -> Path:
     name = composed.config.run_name
-    if name is None:
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        preset = "" if composed.config.preset == "full" else f"-{composed.config.preset}"
-        name = f"{re.sub(r'[^A-Za-z0-9_.-]', '-', composed.config.recipe)}{preset}-{stamp}"
-    return Path(composed.config.output_dir).expanduser().absolute() / name
+    folder = Path(composed.config.output_dir).expanduser().absolute()
+    return folder / (default_run_name(composed) if name is None else name)
 
 
 def _write_down(run: RunDirectory, composed: Composed, plan: LaunchPlan) -> None:
     run.write_config(to_yaml(composed.config))
-    run.write_overrides(list(composed.overrides))
+    run.add_overrides(list(composed.overrides))
     run.write_plan(plan.as_dict())

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from trl_envs import machine
 from trl_envs.cli.app import app
+from trl_envs.preflight import installation
 
 
 def call(*arguments: str) -> tuple[int, str]:
@@ -32,12 +32,12 @@ def test_this_environment_is_within_its_windows() -> None:
 def test_what_is_out_of_its_window_is_named_with_the_line_that_repairs_it(
     monkeypatch: pytest.MonkeyPatch, name: str, version: str | None, code: int
 ) -> None:
-    real = machine.installed_versions
+    real = installation.installed_versions
 
     def changed(names: Any) -> dict[str, str | None]:
         return {**real(names), **({name: version} if name in set(names) else {})}
 
-    monkeypatch.setattr(machine, "installed_versions", changed)
+    monkeypatch.setattr(installation, "installed_versions", changed)
     exit_code, out = call()
     assert exit_code == code
     assert (f"pip install '{name}>=" in out) is (version is not None or code == 2)

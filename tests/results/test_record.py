@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> RunDirectory:
 
 def begin(run: RunDirectory) -> RunRecord:
     """The record of a run of this process, written."""
-    record = RunRecord.begin(run.name, "catch", "smoke", {"trl": "1.16.0", "vllm": None})
+    record = RunRecord.begin(run, "catch", "smoke", {"trl": "1.16.0", "vllm": None})
     write_record(run, record)
     return record
 
@@ -109,7 +109,7 @@ def test_a_run_whose_launcher_is_gone_has_died(tmp_path: Path) -> None:
         "from trl_envs.results.record import RunRecord, write_record\n"
         "from trl_envs.results.rundir import RunDirectory\n"
         "run = RunDirectory.create(Path(sys.argv[1]), 'catch')\n"
-        "write_record(run, RunRecord.begin('catch', 'catch', 'full', {}))\n"
+        "write_record(run, RunRecord.begin(run, 'catch', 'full', {}))\n"
         "print('written', flush=True); time.sleep(30)"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

@@ -94,12 +94,18 @@ def test_checkpoints_are_sorted_by_number(tmp_path: Path) -> None:
     (tmp_path / "checkpoint-7").touch()
     assert [path.name for path in run.checkpoints()] == ["checkpoint-3", "checkpoint-20", "checkpoint-100"]
     assert RunDirectory(tmp_path / "missing").checkpoints() == []
+    assert run.last_checkpoint() is None
+    for step in (3, 20):
+        (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
+    # checkpoint-100 was cut off while it was written.
+    assert run.last_checkpoint() == tmp_path / "checkpoint-20"
 
 
 def test_files_are_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = RunDirectory(tmp_path)
     run.write_config("prompt: ü\n")
-    run.write_overrides(["recipe=catch", "grpo.max_steps=2"])
+    run.add_overrides(["recipe=catch"])
+    run.add_overrides(["grpo.max_steps=2"])
     run.write_plan({"processes": [{"port": 1, "value": float("nan")}]})
     assert run.config_file.read_text(encoding="utf-8") == "prompt: ü\n"
     assert run.overrides_file.read_text() == "recipe=catch\ngrpo.max_steps=2\n"

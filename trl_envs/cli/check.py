@@ -6,9 +6,9 @@ import json
 
 import typer
 
+from trl_envs.cli.display import TrainDisplay
 from trl_envs.cli.findings import figure_lines, warning_lines
 from trl_envs.cli.options import AsJson, Overrides, ProbeSpaces, RecipeDirs, compose_typed
-from trl_envs.cli.train import TrainDisplay
 
 
 def check(

@@ -28,13 +28,18 @@ ProbeSpaces = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
+def typed(overrides: Sequence[str] | None, context: typer.Context) -> list[str]:
+    """What was typed after a command, overrides that look like options included."""
+    return [*(overrides or ()), *context.args]
+
+
 def compose_typed(
     overrides: Sequence[str] | None, context: typer.Context, recipe_dirs: Sequence[Path] | None
 ) -> Composed:
-    """Composes what was typed after a command, overrides that look like options included."""
+    """Composes what was typed after a command, and makes the recipe's folders importable."""
     from trl_envs.config.compose import compose
     from trl_envs.paths import make_importable
 
-    composed = compose([*(overrides or ()), *context.args], recipe_dirs or ())
+    composed = compose(typed(overrides, context), recipe_dirs or ())
     make_importable(list(composed.import_folders))
     return composed

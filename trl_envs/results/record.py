@@ -41,6 +41,8 @@ class RunRecord:
         pid: The launcher's process id.
         process: What tells the launcher from a later process with its id (see processes.py).
         host: The machine on which it ran.
+        attempt: How often the run was started; 2 and more went on from a checkpoint.
+        directory: The run directory.
     """
 
     run_name: str
@@ -62,12 +64,16 @@ class RunRecord:
     pid: int = 0
     process: str = ""
     host: str = ""
+    attempt: int = 1
+    directory: str = ""
 
     @classmethod
-    def begin(cls, run_name: str, recipe: str, preset: str, versions: Mapping[str, str | None]) -> RunRecord:
-        """A run that this process launches now."""
+    def begin(
+        cls, run: RunDirectory, recipe: str, preset: str, versions: Mapping[str, str | None], attempt: int = 1
+    ) -> RunRecord:
+        """An attempt at a run that this process launches now."""
         return cls(
-            run_name,
+            run.name,
             recipe,
             preset,
             status="running",
@@ -76,6 +82,8 @@ class RunRecord:
             pid=os.getpid(),
             process=process_identity(os.getpid()),
             host=platform.node(),
+            attempt=attempt,
+            directory=str(run.path),
         )
 
     def end(self, status: RunStatus, exit_code: int, message: str = "") -> None:

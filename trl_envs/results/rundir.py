@@ -133,13 +133,20 @@ class RunDirectory:
         found = [(int(match[1]), path) for path, match in steps.items() if match]
         return [path for _, path in sorted(found)]
 
+    def last_checkpoint(self) -> Path | None:
+        """The latest checkpoint that was written to its end; None without one."""
+        # The trainer writes its state last (Trainer._save_checkpoint, transformers 5.24).
+        whole = [path for path in self.checkpoints() if (path / "trainer_state.json").is_file()]
+        return whole[-1] if whole else None
+
     def write_config(self, text: str) -> None:
         """Writes config.yaml, whole or not at all."""
         write_whole(self.config_file, text)
 
-    def write_overrides(self, overrides: Sequence[str]) -> None:
-        """Writes overrides.txt, whole or not at all."""
-        write_whole(self.overrides_file, "".join(f"{override}\n" for override in overrides))
+    def add_overrides(self, overrides: Sequence[str]) -> None:
+        """Adds an attempt's overrides to overrides.txt, which is written whole or not at all."""
+        before = self.overrides_file.read_text(encoding="utf-8") if self.overrides_file.exists() else ""
+        write_whole(self.overrides_file, before + "".join(f"{override}\n" for override in overrides))
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Writes plan.json, whole or not at all."""

@@ -158,9 +158,10 @@ class SessionOpener:
         """Connects to a server with a free session and resets the game.
 
         A full server accepts the connection and refuses the first message, and frees a slot some time after its
-        client has gone, so a refusal is tried again, with growing pauses, until `capacity_wait_s` has passed. The wait is
-        shared: a batch resets one environment after the other, and each waiting anew for a server that is gone would
-        take hours. A server that takes the connection and doesn't answer isn't asked again for as long as that took.
+        client has gone, so a refusal is tried again, with growing pauses, until `capacity_wait_s` has passed. The wait
+        is shared: a batch resets one environment after the other, and each waiting anew for a server that is gone
+        would take hours. A server that takes the connection and doesn't answer isn't asked again for as long as that
+        took.
 
         Args:
             **reset_arguments: Passed to the server's reset. A server drops those that it doesn't know, `seed` too.

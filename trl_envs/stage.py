@@ -1,0 +1,163 @@
+"""What is done with the servers of a run once they stand: probe, evaluate, train; one child after the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from trl_envs.config.schema import TrainConfig
+from trl_envs.errors import ProcessExited, StartupError
+from trl_envs.plan.launch_plan import LaunchPlan
+from trl_envs.preflight.findings import Report
+from trl_envs.preflight.live import GRACE_S, forget_report, probe_deadline_s, probe_spec, read_report
+from trl_envs.results.evaluation import read_evaluation
+from trl_envs.results.outcome import Outcome, read_outcome
+from trl_envs.results.rundir import RunDirectory
+from trl_envs.runtime.child import Child
+from trl_envs.runtime.supervisor import Supervisor
+from trl_envs.servers.health import Heartbeat
+from trl_envs.servers.start import heartbeat, start_servers
+
+
+class Display(Protocol):
+    """What a run shows as it goes; it decides nothing."""
+
+    def planned(self, plan: LaunchPlan, run: RunDirectory) -> None:
+        """The plan, before anything starts."""
+
+    def server_ready(self, name: str, urls: tuple[str, ...], seconds: float) -> None:
+        """The servers of an environment answer."""
+
+    def probing(self) -> None:
+        """The probe begins, which takes some seconds."""
+
+    def probed(self, report: Report) -> None:
+        """What the probe measured, and its warnings."""
+
+    def training(self, run: RunDirectory, plan: LaunchPlan) -> AbstractContextManager[Callable[[], None]]:
+        """Around the training; gives what is to be called a few times a second."""
+
+    def evaluating(self, run: RunDirectory, name: str, episodes: int) -> AbstractContextManager[Callable[[], None]]:
+        """Around an evaluation of so many episodes; gives what is to be called a few times a second."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The servers of a run, answering and listened to, and what plays on them.
+
+    Args:
+        run: Directory of the run.
+        plan: Its processes.
+        config: Its config.
+        display: Shows what goes on.
+        supervisor: Starts and watches the children.
+        beat: Listens to the servers.
+    """
+
+    run: RunDirectory
+    plan: LaunchPlan
+    config: TrainConfig
+    display: Display
+    supervisor: Supervisor
+    beat: Heartbeat
+
+    def probe(self, *, all_sessions: bool) -> Report:
+        """Tries in a child what can only be tried: imports, template, sessions, an episode.
+
+        Args:
+            all_sessions: Whether to open all sessions on public Spaces too.
+
+        Raises:
+            StartupError: It gave no result in time.
+            ProcessExited: It died, or a server did.
+        """
+        forget_report(self.run.path)
+        self.display.probing()
+        probe = self.supervisor.start(probe_spec(self.plan, self.run.path, all_sessions=all_sessions))
+        limit_s = probe_deadline_s(self.config.rollout) + GRACE_S
+        give_up_at_s = time.monotonic() + limit_s
+
+        def tick() -> None:
+            if time.monotonic() > give_up_at_s:
+                raise StartupError(
+                    f"the probe gave no result within {limit_s:g} s\n{probe.describe_log()}",
+                    f"see what it hangs at: {probe.spec.command()}",
+                )
+
+        code = self._wait(probe, tick)
+        report = read_report(self.run.path)
+        if code != 0 or report is None:
+            raise _ended_early("the probe", probe)
+        return report
+
+    def evaluate(self, name: str) -> None:
+        """Has a model play `before` or `after` training, if the plan has that.
+
+        Raises:
+            TrlEnvError: The evaluation's own error.
+            ProcessExited: It died, or a server did.
+        """
+        if name not in self.plan.evaluations:
+            return
+        child = self.supervisor.start(self.plan.evaluations[name])
+        episodes = self.config.eval.episodes * len(self.config.envs)
+        with self.display.evaluating(self.run, name, episodes) as tick:
+            code = self._wait(child, tick)
+        found = read_evaluation(self.run, name)
+        error = found.exception() if isinstance(found, Outcome) else None
+        if error is not None:
+            raise error
+        if code != 0 or found is None:
+            raise _ended_early(f"the evaluation {name} training", child)
+
+    def train(self) -> int:
+        """Trains; returns the number of steps.
+
+        Raises:
+            TrlEnvError: The trainer's own error.
+            ProcessExited: It died, or a server did.
+        """
+        self.run.outcome_file.unlink(missing_ok=True)
+        trainer = self.supervisor.start(self.plan.trainer)
+        with self.display.training(self.run, self.plan) as tick:
+            code = self._wait(trainer, tick)
+        outcome = read_outcome(self.run)
+        error = outcome.exception() if outcome is not None else None
+        if error is not None:
+            raise error
+        if code != 0 or outcome is None or outcome.global_step is None:
+            raise _ended_early("the trainer", trainer)
+        return outcome.global_step
+
+    def _wait(self, child: Child, tick: Callable[[], None]) -> int:
+        """Waits for a child's exit code; a server that dies or hangs meanwhile is an error."""
+
+        def look() -> None:
+            tick()
+            self.beat.check()
+
+        return self.supervisor.watch(child, look)
+
+
+@contextmanager
+def standing(run: RunDirectory, plan: LaunchPlan, config: TrainConfig, display: Display) -> Iterator[Stage]:
+    """The servers of a run, started, answering and listened to; stopped with all else at the end.
+
+    Raises:
+        StartupError: A server died, or didn't answer in time.
+        Interrupted: A signal came.
+    """
+    with Supervisor(run.logs_dir) as supervisor:
+        servers = start_servers(plan, supervisor, display.server_ready)
+        with heartbeat(plan, servers, config.server, config.rollout) as beat:
+            yield Stage(run, plan, config, display, supervisor, beat)
+
+
+def _ended_early(what: str, child: Child) -> ProcessExited:
+    return ProcessExited(
+        f"{what} ended before the run did: {child.describe_exit()}\n{child.describe_log()}",
+        f"the whole log is {child.log}",
+    )
