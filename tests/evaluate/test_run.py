@@ -13,16 +13,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from trl_envs.cli.train import TrainDisplay
+from trl_envs.cli.display import TrainDisplay
 from trl_envs.config.compose import compose
 from trl_envs.errors import ProcessExited, TrainingFailed, TrlEnvError
-from trl_envs.launch import _evaluate, _Stage, machine_facts
+from trl_envs.launch import machine_facts
 from trl_envs.plan.build import build_plan
 from trl_envs.plan.spec import ProcessSpec
 from trl_envs.results.episodes import read_episodes
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.runtime.supervisor import Supervisor
 from trl_envs.servers.health import Heartbeat
+from trl_envs.stage import Stage
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -81,4 +82,4 @@ def test_an_evaluation_that_fails_ends_the_run_with_its_cause(
     plan = replace(plan, evaluations={"before": child})
     display = TrainDisplay(Console(file=io.StringIO()))
     with Supervisor(run.logs_dir) as supervisor, Heartbeat({}) as beat, pytest.raises(kind, match=said):
-        _evaluate("before", _Stage(run, plan, composed.config, display, supervisor, beat))
+        Stage(run, plan, composed.config, display, supervisor, beat).evaluate("before")

@@ -29,7 +29,7 @@ from trl_envs.config.token import token_for
 from trl_envs.errors import TrainingFailed, TrlEnvError
 from trl_envs.paths import make_importable
 from trl_envs.results.episodes import EpisodeWriter
-from trl_envs.results.evaluation import Evaluation, write_evaluation
+from trl_envs.results.evaluation import Evaluation, forget_evaluation, write_evaluation
 from trl_envs.results.outcome import Outcome
 from trl_envs.results.rundir import RunDirectory
 
@@ -52,6 +52,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--model", help="another model than the config's")
     asked = parser.parse_args(arguments)
     run = RunDirectory(asked.run_dir)
+    forget_evaluation(run, asked.name)
     try:
         write_evaluation(run, evaluate(run, asked.name, asked.model), asked.name)
         return 0
@@ -118,7 +119,6 @@ def _evaluate(run: RunDirectory, name: str, table: _Table) -> Evaluation:
 
     config = table.config
     sampling = Sampling.of_run(config.grpo, config.eval.temperature)
-    run.eval_dir.mkdir(exist_ok=True)
     episodes_file = run.eval_dir / f"{name}.jsonl"
     # An earlier attempt's episodes are no part of this evaluation.
     episodes_file.unlink(missing_ok=True)

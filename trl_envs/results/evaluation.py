@@ -74,10 +74,17 @@ def _environment(data: Mapping[str, Any]) -> EnvironmentResult:
 
 def write_evaluation(run: RunDirectory, evaluation: Evaluation | Outcome, name: str) -> None:
     """Writes eval/NAME.json whole; the error of an evaluation that failed goes to eval/NAME.error.json instead."""
-    run.eval_dir.mkdir(exist_ok=True)
+    forget_evaluation(run, name)
     suffix = ".json" if isinstance(evaluation, Evaluation) else ".error.json"
     text = json.dumps(json_ready(asdict(evaluation)), indent=2, ensure_ascii=False)
     write_whole(run.eval_dir / f"{name}{suffix}", text + "\n")
+
+
+def forget_evaluation(run: RunDirectory, name: str) -> None:
+    """Removes what an earlier attempt left, so that it can't be taken for this one's."""
+    run.eval_dir.mkdir(exist_ok=True)
+    for suffix in (".json", ".error.json"):
+        (run.eval_dir / f"{name}{suffix}").unlink(missing_ok=True)
 
 
 def read_evaluation(run: RunDirectory, name: str) -> Evaluation | Outcome | None:
