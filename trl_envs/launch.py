@@ -175,8 +175,8 @@ def _carry_out(
             raise_errors(report)
             stage.evaluate("before")
             record.global_step = stage.train()
+            record.model_dir = str(run.model_dir)
             stage.evaluate("after")
-        record.model_dir = str(run.model_dir)
         record.end("finished", 0)
     except TrlEnvError as error:
         status: RunStatus = "interrupted" if isinstance(error, Interrupted) else "failed"

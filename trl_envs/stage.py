@@ -13,7 +13,7 @@ from trl_envs.errors import ProcessExited, StartupError
 from trl_envs.plan.launch_plan import LaunchPlan
 from trl_envs.preflight.findings import Report
 from trl_envs.preflight.live import GRACE_S, forget_report, probe_deadline_s, probe_spec, read_report
-from trl_envs.results.evaluation import read_evaluation
+from trl_envs.results.evaluation import Evaluation, read_evaluation
 from trl_envs.results.outcome import Outcome, read_outcome
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.runtime.child import Child
@@ -101,6 +101,9 @@ class Stage:
             ProcessExited: It died, or a server did.
         """
         if name not in self.plan.evaluations:
+            return
+        if name == "before" and isinstance(read_evaluation(self.run, name), Evaluation):
+            # A resumed run: the model that it began with has played.
             return
         child = self.supervisor.start(self.plan.evaluations[name])
         episodes = self.config.eval.episodes * len(self.config.envs)

@@ -7,12 +7,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from tests.results.test_comparison import evaluation
 from trl_envs.cli.display import TrainDisplay
 from trl_envs.config.compose import compose
 from trl_envs.errors import ProcessExited, TrainingFailed, TrlEnvError
@@ -20,6 +23,7 @@ from trl_envs.launch import machine_facts
 from trl_envs.plan.build import build_plan
 from trl_envs.plan.spec import ProcessSpec
 from trl_envs.results.episodes import read_episodes
+from trl_envs.results.evaluation import write_evaluation
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.runtime.supervisor import Supervisor
 from trl_envs.servers.health import Heartbeat
@@ -68,6 +72,19 @@ raise SystemExit(1)
 """
 
 
+@contextmanager
+def stage(folder: Path, code: str) -> Iterator[Stage]:
+    """A run at the point where `python -c CODE RUN_DIR` plays before training."""
+    composed = compose(["recipe=catch", "preset=smoke", "eval.episodes=4", "launch=single"])
+    run = RunDirectory.create(folder, "one")
+    plan = build_plan(composed.config, machine_facts(), run.path, composed.import_folders)
+    child = ProcessSpec("eval-before", (sys.executable, "-c", code, str(run.path)), {"PYTHONPATH": str(ROOT)})
+    plan = replace(plan, evaluations={"before": child})
+    display = TrainDisplay(Console(file=io.StringIO()))
+    with Supervisor(run.logs_dir) as supervisor, Heartbeat({}) as beat:
+        yield Stage(run, plan, composed.config, display, supervisor, beat)
+
+
 @pytest.mark.parametrize(
     ("code", "kind", "said"),
     [(SPEAKING, TrainingFailed, "the cause"), (SILENT, ProcessExited, "the evaluation before training ended before")],
@@ -75,11 +92,11 @@ raise SystemExit(1)
 def test_an_evaluation_that_fails_ends_the_run_with_its_cause(
     tmp_path: Path, code: str, kind: type[TrlEnvError], said: str
 ) -> None:
-    composed = compose(["recipe=catch", "preset=smoke", "eval.episodes=4", "launch=single"])
-    run = RunDirectory.create(tmp_path, "one")
-    plan = build_plan(composed.config, machine_facts(), run.path, composed.import_folders)
-    child = ProcessSpec("eval-before", (sys.executable, "-c", code, str(run.path)), {"PYTHONPATH": str(ROOT)})
-    plan = replace(plan, evaluations={"before": child})
-    display = TrainDisplay(Console(file=io.StringIO()))
-    with Supervisor(run.logs_dir) as supervisor, Heartbeat({}) as beat, pytest.raises(kind, match=said):
-        Stage(run, plan, composed.config, display, supervisor, beat).evaluate("before")
+    with stage(tmp_path, code) as one, pytest.raises(kind, match=said):
+        one.evaluate("before")
+
+
+def test_a_resumed_run_does_not_play_again_with_the_model_it_began_with(tmp_path: Path) -> None:
+    with stage(tmp_path, SILENT) as one:
+        write_evaluation(one.run, evaluation("before", 20, [1.0]), "before")
+        one.evaluate("before")
