@@ -58,7 +58,9 @@ def test_the_mode_follows_from_config_and_machine(
         (("launch=colocate",), {}, "no GPU is visible", "launch=single"),
         (("launch=colocate",), {"gpus": [A100]}, "needs vLLM", "trl-env[vllm]"),
         (("launch=server",), {"gpus": [A100]}, "launch=server", "launch=colocate"),
-        (("launch.processes=2",), {}, "launch.processes=2", "launch.processes=1"),
+        (("launch.processes=0",), {}, "launch.processes=0", "launch.processes=1"),
+        (("launch.processes=2",), {"gpus": [A100]}, "1 GPU(s) are visible", "launch.processes=1"),
+        (("launch.processes=2",), {"mps": True}, "one Metal device", "launch.processes=1"),
         (("server=url",), {}, "envs.catch.url isn't set", "envs.catch.url=http"),
         (("server=space",), {}, "server=space", "envs.catch.url=http"),
         (("envs.catch.server=docker",), {}, "server=docker", "server=local"),
@@ -131,6 +133,13 @@ def test_the_plan_prints_as_commands_and_as_json(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout == "two words; $HOME\n"
+
+
+def test_several_processes_are_started_by_torch_and_need_as_many_sessions() -> None:
+    planned = plan("launch.processes=2")
+    assert planned.trainer.argv[1:6] == ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
+    assert planned.environments["catch"].sessions == 64
+    assert plan().environments["catch"].sessions == 32
 
 
 def test_import_folders_come_before_the_users_own_path() -> None:

@@ -9,8 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.loopback import serving
+from trl_envs import launch
+from trl_envs.cli.display import TrainDisplay
+from trl_envs.config.compose import compose
+from trl_envs.errors import StartupError
 
 
 def run(*arguments: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -72,6 +77,20 @@ def test_the_embedded_server_is_started_checked_and_stopped(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert "capacity catch: 8 sessions needed, 8 found" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("ok ")
+    assert not left_in(tmp_path)
+
+
+def test_a_probe_that_never_answers_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    # Sooner than any probe can have imported what it needs.
+    monkeypatch.setattr("trl_envs.stage.probe_deadline_s", lambda rollout: 0.2)
+    monkeypatch.setattr("trl_envs.stage.GRACE_S", 0.1)
+    with serving("catch", 8) as server:
+        composed = compose(["recipe=catch", "preset=smoke", f"envs.catch.url={server.url}"])
+        with pytest.raises(StartupError, match=r"the probe gave no result within 0\.3 s") as caught:
+            launch.check(composed, TrainDisplay(Console(stderr=True)))
+    assert "trl_envs.preflight.probe" in caught.value.hint
     assert not left_in(tmp_path)
 
 

@@ -104,7 +104,7 @@ BROKEN: list[tuple[str, dict[str, Any], str, str]] = [
     ("launch=colocate", {}, "launch=colocate", "launch=single"),
     ("launch=colocate", {"gpus": [H200]}, "launch=colocate", "pip install 'trl-env[vllm]'"),
     ("launch=server", GPU, "launch=server", "launch=colocate"),
-    ("launch.processes=2", {}, "launch.processes", "launch.processes=1"),
+    ("launch.processes=0", {}, "launch.processes", "launch.processes=1"),
     ("grpo.bf16=true", {}, "grpo.bf16", "grpo.bf16=false"),
     ("grpo.bf16=true grpo.fp16=true", GPU, "grpo.fp16", "grpo.fp16=false"),
     ("server.port=8001", {"port_is_free": lambda host, port: port == 0}, "server.port", "server.port=null"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trl_envs.config.schema import EnvConfig, LaunchMode, TrainConfig
@@ -43,7 +43,7 @@ def build_plan(config: TrainConfig, facts: MachineFacts, run_dir: Path, import_f
     path = _python_path(import_folders, facts.variables)
     environments = {name: _environment(name, env, config, batch, facts, path) for name, env in config.envs.items()}
     variables = {**{k: v for k, v in _TRAINER_VARIABLES.items() if k not in facts.variables}, **path}
-    trainer = ProcessSpec("trainer", (sys.executable, "-m", "trl_envs.training.worker", str(run_dir)), variables)
+    trainer = _trainer(config, run_dir, variables)
     evaluations = _evaluations(run_dir, variables) if config.eval.episodes else {}
     return LaunchPlan(
         mode.name, reason, device_of(facts), batch, environments, trainer, tuple(import_folders), evaluations
@@ -95,15 +95,7 @@ def launch_mode(config: TrainConfig, facts: MachineFacts) -> tuple[LaunchMode, s
 
 
 def _launch_problems(config: TrainConfig, facts: MachineFacts) -> list[Problem]:
-    problems = []
-    if config.launch.processes != 1:
-        problems.append(
-            Problem(
-                "launch.processes",
-                f"launch.processes={config.launch.processes}: this version trains in one process",
-                "set launch.processes=1",
-            )
-        )
+    problems = list(_process_problems(config.launch.processes, facts))
     if config.launch.mode is LaunchMode.server:
         problems.append(
             Problem(
@@ -119,6 +111,27 @@ def _launch_problems(config: TrainConfig, facts: MachineFacts) -> list[Problem]:
         message = "launch=colocate needs vLLM, which isn't installed"
         problems.append(Problem("launch.mode", message, "pip install 'trl-env[vllm]', or use launch=single"))
     return problems
+
+
+def _process_problems(processes: int, facts: MachineFacts) -> Iterator[Problem]:
+    key = "launch.processes"
+    if processes < 1:
+        yield Problem(key, f"{key}={processes}: somebody has to train", f"set {key}=1")
+    elif processes > 1 and facts.mps:
+        yield Problem(key, f"{key}={processes}: this machine has one Metal device", f"set {key}=1")
+    elif facts.gpus and processes > len(facts.gpus):
+        message = f"{key}={processes}, and {len(facts.gpus)} GPU(s) are visible: each process needs its own"
+        yield Problem(key, message, f"set {key}={len(facts.gpus)}")
+
+
+def _trainer(config: TrainConfig, run_dir: Path, variables: Mapping[str, str]) -> ProcessSpec:
+    """The training worker; several of them are started by torch's own launcher, which also works on a CPU."""
+    worker = ("-m", "trl_envs.training.worker", str(run_dir))
+    if config.launch.processes == 1:
+        return ProcessSpec("trainer", (sys.executable, *worker), variables)
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(config.launch.processes))
+    # What the launcher would set itself, with a warning: by default each process takes all cores.
+    return ProcessSpec("trainer", (sys.executable, *launcher, *worker), {"OMP_NUM_THREADS": "1", **variables})
 
 
 def _environment(

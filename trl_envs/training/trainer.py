@@ -6,12 +6,14 @@ batch, `_generate` is the playing, `_calculate_rewards` the scoring; and on `sel
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
 from trl_envs.agent.environments import EnvironmentClock, episode_of
@@ -82,7 +84,7 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
         return rewards
 
     def _record(self, mode: str, played: Sequence[Episode]) -> None:
-        """Writes the batch's episodes down.
+        """Writes the episodes of this process down, and counts the lost ones of all.
 
         Raises:
             TrainingFailed: More of them were lost than `rollout.max_lost_fraction` allows.
@@ -105,13 +107,16 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
                 group=index // group,
                 rewards=rewards,
             )
-        reasons = Counter(episode.lost for episode in played if episode.lost is not None)
-        self._played["played"] += len(played)
+        reasons: Counter[str] = Counter(
+            itertools.chain.from_iterable(gather_object([[e.lost for e in played if e.lost is not None]]))
+        )
+        total = len(played) * self.accelerator.num_processes
+        self._played["played"] += total
         self._played["lost"] += reasons.total()
-        if reasons.total() > self._max_lost_fraction * len(played):
+        if reasons.total() > self._max_lost_fraction * total:
             reason, count = reasons.most_common(1)[0]
             raise TrainingFailed(
-                f"{reasons.total()} of {len(played)} episodes of a generation batch were lost, {count} of them because "
+                f"{reasons.total()} of {total} episodes of a generation batch were lost, {count} of them because "
                 f"{reason}",
                 "look at the environment server's log; rollout.max_lost_fraction="
                 f"{self._max_lost_fraction:g} is the share that may be lost",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import traceback
 import warnings
@@ -41,7 +42,8 @@ def main(arguments: list[str]) -> int:
     run = RunDirectory(options.run_dir)
     try:
         steps = train(run, checkpoint=options.resume, attempt=options.attempt)
-        write_outcome(run, Outcome(global_step=steps))
+        if int(os.environ.get("RANK", "0")) == 0:
+            write_outcome(run, Outcome(global_step=steps))
         return 0
     except TrlEnvError as error:
         if error.__cause__ is not None:
