@@ -142,6 +142,12 @@ def test_several_processes_are_started_by_torch_and_need_as_many_sessions() -> N
     assert plan().environments["catch"].sessions == 32
 
 
+def test_threads_wait_passively_on_a_cpu_unless_the_person_chose() -> None:
+    assert plan().trainer.variables["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert "OMP_WAIT_POLICY" not in plan(gpus=[A100]).trainer.variables
+    assert "OMP_WAIT_POLICY" not in plan(variables={"OMP_WAIT_POLICY": "ACTIVE"}).trainer.variables
+
+
 def test_import_folders_come_before_the_users_own_path() -> None:
     composed = compose(["recipe=catch"])
     planned = build_plan(

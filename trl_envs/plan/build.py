@@ -16,6 +16,9 @@ from trl_envs.plan.problem import Problem, refuse
 from trl_envs.plan.servers import embedded_problems, server_problems, url_list
 from trl_envs.plan.spec import ProcessSpec, ReadySpec
 
+# On a CPU torch's threads spin while they wait for each other. On cores that something else needs too (the
+# environment's server, a second run) that cost a factor of ten and more; passive waiting gives the core away.
+_CPU_VARIABLES = {"OMP_WAIT_POLICY": "PASSIVE"}
 # Without a network the trainer's telemetry would wait for its time-outs; it is the user's to turn on.
 _TRAINER_VARIABLES = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -42,7 +45,8 @@ def build_plan(config: TrainConfig, facts: MachineFacts, run_dir: Path, import_f
     mode, reason = launch_mode(config, facts)
     path = _python_path(import_folders, facts.variables)
     environments = {name: _environment(name, env, config, batch, facts, path) for name, env in config.envs.items()}
-    variables = {**{k: v for k, v in _TRAINER_VARIABLES.items() if k not in facts.variables}, **path}
+    wanted = {**_TRAINER_VARIABLES, **(_CPU_VARIABLES if device_of(facts) == "cpu" else {})}
+    variables = {**{k: v for k, v in wanted.items() if k not in facts.variables}, **path}
     trainer = _trainer(config, run_dir, variables)
     evaluations = _evaluations(run_dir, variables) if config.eval.episodes else {}
     return LaunchPlan(
