@@ -185,7 +185,9 @@ def test_a_recipe_and_a_class_of_ones_own_from_the_current_folder(tmp_path: Path
     assert "Hello.\nBall:" in prompt[-1]["content"]
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_during_training_leaves_nothing_behind(tmp_path: Path, signum: int, code: int) -> None:
     process = start(tmp_path, "recipe=catch", "preset=smoke", "grpo.max_steps=1000", "run_name=long")
     path = tmp_path / "runs" / "long"
@@ -240,6 +242,7 @@ def test_two_runs_of_one_name_do_not_share_a_directory_and_bad_input_makes_none(
         assert json.loads((tmp_path / "runs" / name / "record.json").read_text())["status"] == "failed"
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_end(tmp_path: Path) -> None:
     numbers = ["recipe=catch", "preset=smoke", "grpo.max_steps=6", "grpo.save_strategy=steps", "grpo.save_steps=2"]
     process = start(tmp_path, *numbers, "run_name=cut")
@@ -284,6 +287,7 @@ def seeds_by_step(path: Path, attempt: int) -> dict[int, list[int]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_sweep_runs_every_job_and_tells_them_apart(tmp_path: Path) -> None:
     code, out, err = run(
         tmp_path, "-m", "recipe=echo", "preset=smoke", "grpo.max_steps=1", "grpo.learning_rate=1e-6,1e-5", "--json"
@@ -298,6 +302,7 @@ def test_a_sweep_runs_every_job_and_tells_them_apart(tmp_path: Path) -> None:
     assert "job 2 of 2: grpo.learning_rate=1e-05" in err
 
 
+@pytest.mark.slow
 def test_a_sweep_with_a_wrong_job_starts_none_and_with_a_failing_one_runs_the_rest(tmp_path: Path) -> None:
     code, _, err = run(tmp_path, "-m", "recipe=echo", "preset=smoke", "seed=1,x")
     assert code == 2
@@ -316,6 +321,7 @@ def test_a_sweep_with_a_wrong_job_starts_none_and_with_a_failing_one_runs_the_re
     assert "server-echo ended before it was ready" in err
 
 
+@pytest.mark.slow
 def test_a_server_that_freezes_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     process = start(
         tmp_path, "recipe=catch", "preset=smoke", "grpo.max_steps=1000", "run_name=ice", "server.heartbeat_timeout_s=4"
@@ -360,6 +366,7 @@ app = create_fastapi_app(SourServer, CatchAction, CatchObservation, max_concurre
 """
 
 
+@pytest.mark.slow
 def test_a_server_whose_steps_fail_never_gives_a_finished_run(tmp_path: Path) -> None:
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "sour.yaml").write_text(SOUR)
