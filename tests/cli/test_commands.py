@@ -32,11 +32,14 @@ def test_list_names_shipped_recipes_and_ones_own(tmp_path: Path) -> None:
     (tmp_path / "recipes" / "mine.yaml").write_text("defaults: [catch, _self_]\n")
     code, out, _ = call(tmp_path, "list")
     assert code == 0
-    assert "catch  Catch a falling ball" in out
-    assert "mine   like catch" in out
+    assert "catch   Catch a falling ball" in out
+    assert "mine    like catch" in out
     assert str(tmp_path / "recipes" / "mine.yaml") in out
     rows = json.loads(call(tmp_path, "list", "--json")[1])
-    assert {row["name"]: row["shipped"] for row in rows} == {"catch": True, "echo": True, "mine": False}
+    assert {row["name"]: row["shipped"] for row in rows} == {
+        **{"catch": True, "echo": True, "sudoku": True, "wordle": True},
+        "mine": False,
+    }
 
 
 def test_show_prints_yaml_that_reads_back_equal_to_its_json(tmp_path: Path) -> None:
