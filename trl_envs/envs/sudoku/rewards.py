@@ -49,7 +49,7 @@ def repetition(episode: Episode, *, most: float = 10.0) -> float:
     """
     moves = episode.facts.get("moves", 0)
     return (
-        -sum(min(2.0 ** min(repeat - 1, DOUBLINGS), most) for repeat in episode.facts["repeats"]) / moves
+        0.0 - sum(min(2.0 ** min(repeat - 1, DOUBLINGS), most) for repeat in episode.facts["repeats"]) / moves
         if moves
         else 0.0
     )

@@ -34,4 +34,4 @@ def invalid(episode: Episode, *, penalty: float = 0.1) -> float:
         episode: The played episode.
         penalty: For each: made-up words, repeated words, and what isn't a word of the right length.
     """
-    return -penalty * float(episode.facts.get("invalid", 0))
+    return 0.0 - penalty * float(episode.facts.get("invalid", 0))
