@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from trl_envs.agent.dataset import build_rows, episode_seed
+from trl_envs.agent.dataset import build_mixed_rows, build_rows, episode_seed
 from trl_envs.config.schema import EnvConfig
 
 
@@ -25,3 +25,16 @@ def test_seeds_are_the_same_for_the_same_run_and_others_for_another() -> None:
     assert episode_seed(0, "catch", 3) == episode_seed(0, "catch", 3)
     runs = [[episode_seed(seed, "catch", index) for index in range(100)] for seed in (0, 1)]
     assert not set(runs[0]) & set(runs[1])
+
+
+def test_mixed_rows_keep_the_share_in_every_batch_and_lose_no_order() -> None:
+    envs = {"a": EnvConfig(prompt="A", episodes=9), "b": EnvConfig(prompt="B", episodes=100)}
+    rows = build_mixed_rows(envs, {"a": 1, "b": 3}, seed=0)
+    assert len(rows) == 9 * 4
+    for batch in range(9):
+        names = [row["environment"] for row in rows[4 * batch : 4 * batch + 4]]
+        assert sorted(names) == ["a", "b", "b", "b"]
+    assert len({row["seed"] for row in rows}) == len(rows)
+    # Not always the same place in the batch, and the same order for the same seed.
+    assert len({[row["environment"] for row in rows[4 * i : 4 * i + 4]].index("a") for i in range(9)}) > 1
+    assert rows == build_mixed_rows(envs, {"a": 1, "b": 3}, seed=0)

@@ -139,7 +139,7 @@ def test_two_unknown_keys_are_named_together() -> None:
 def test_without_a_recipe_all_are_named() -> None:
     with pytest.raises(ConfigError, match="no recipe was named") as caught:
         compose([])
-    assert "catch, echo, sudoku, wordle" in caught.value.hint
+    assert "catch, echo, multi_env, sudoku, wordle" in caught.value.hint
     with pytest.raises(ConfigError, match="there is no key recpe") as caught:
         compose(["recpe=catch"])
     assert "recipe" in caught.value.hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,28 @@ def build_rows(envs: Mapping[str, EnvConfig]) -> list[dict[str, Any]]:
         for name, env in envs.items()
         for index in range(env.episodes)
     ]
+
+
+def build_mixed_rows(envs: Mapping[str, EnvConfig], groups: Mapping[str, int], seed: int) -> list[dict[str, Any]]:
+    """The same rows, ordered so that each generation batch holds so many of each environment.
+
+    To be sampled in this order (`shuffle_dataset=False`). As many whole batches as the environment that runs out first
+    allows; what the others have more is left out.
+
+    Args:
+        envs: Environments by name.
+        groups: Rows of each environment in one generation batch; a row is a group.
+        seed: Of the order within a batch.
+    """
+    rows = build_rows(envs)
+    queues = {name: [row for row in rows if row["environment"] == name] for name in groups}
+    rng = random.Random(seed)
+    ordered: list[dict[str, Any]] = []
+    for batch in range(min(len(queues[name]) // number for name, number in groups.items())):
+        chunk = [row for name, number in groups.items() for row in queues[name][batch * number : (batch + 1) * number]]
+        rng.shuffle(chunk)
+        ordered += chunk
+    return ordered
 
 
 def messages(env: EnvConfig) -> list[dict[str, str]]:

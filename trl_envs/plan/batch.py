@@ -8,6 +8,7 @@ from typing import Any
 
 from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.schema import TrainConfig
+from trl_envs.plan.mix import mix_problems
 from trl_envs.plan.problem import Problem, refuse
 
 # The fields of which this file says what they may be.
@@ -94,7 +95,10 @@ def batch_problems(config: TrainConfig) -> list[Problem]:
         )
     if problems or world < 1:
         return problems
-    return [*_division_problems(grpo, world), *_prompt_problems(config), *_evaluation_problems(grpo, world)]
+    divided = _division_problems(grpo, world)
+    groups = _generation_batch(grpo, world) // grpo_value(grpo, "num_generations")
+    mixed = mix_problems(config.mix, config.envs, groups) if config.mix and not divided else ()
+    return [*divided, *_prompt_problems(config), *mixed, *_evaluation_problems(grpo, world)]
 
 
 def _division_problems(grpo: dict[str, Any], world: int) -> list[Problem]:

@@ -12,6 +12,7 @@ from trl_envs.config.token import sends_token
 from trl_envs.plan.batch import BatchPlan, batch_problems, build_batch
 from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.launch_plan import EnvironmentPlan, LaunchPlan
+from trl_envs.plan.mix import groups_of
 from trl_envs.plan.problem import Problem, refuse
 from trl_envs.plan.servers import embedded_problems, server_problems, url_list
 from trl_envs.plan.spec import ProcessSpec, ReadySpec
@@ -50,7 +51,15 @@ def build_plan(config: TrainConfig, facts: MachineFacts, run_dir: Path, import_f
     trainer = _trainer(config, run_dir, variables)
     evaluations = _evaluations(run_dir, variables) if config.eval.episodes else {}
     return LaunchPlan(
-        mode.name, reason, device_of(facts), batch, environments, trainer, tuple(import_folders), evaluations
+        mode=mode.name,
+        reason=reason,
+        device=device_of(facts),
+        batch=batch,
+        environments=environments,
+        trainer=trainer,
+        import_folders=tuple(import_folders),
+        mix=groups_of(config.mix, batch.groups) if config.mix else None,
+        evaluations=evaluations,
     )
 
 

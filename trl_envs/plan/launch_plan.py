@@ -39,6 +39,7 @@ class LaunchPlan:
         environments: Servers by environment name.
         trainer: The training worker.
         import_folders: Folders from which `_target_`s are imported.
+        mix: Groups of each environment in a generation batch; None leaves them to chance.
         evaluations: What plays `before` and `after` training, by that name; none if nobody asked for it.
     """
 
@@ -49,6 +50,7 @@ class LaunchPlan:
     environments: Mapping[str, EnvironmentPlan]
     trainer: ProcessSpec
     import_folders: tuple[str, ...]
+    mix: Mapping[str, int] | None = None
     evaluations: Mapping[str, ProcessSpec] = field(default_factory=dict)
 
     def processes(self) -> list[ProcessSpec]:

@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trl_envs.agent.dataset import build_rows
+from trl_envs.agent.dataset import build_mixed_rows, build_rows
 from trl_envs.agent.environments import EnvironmentClock, build_factories
 from trl_envs.agent.terms import RewardTerm, build_terms, reward_function
 from trl_envs.config.schema import TrainConfig
@@ -118,6 +118,11 @@ def _build_trainer(
     # Bars over weights take a moment and would be cut into lines between the launcher's; downloads keep theirs.
     disable_progress_bar()
     arguments = build_arguments(config, run.path, terms, mode=plan["mode"], device=plan["device"])
+    mix = plan["mix"]
+    rows = build_rows(config.envs) if mix is None else build_mixed_rows(config.envs, mix, config.seed)
+    if mix is not None:
+        # Shuffled, the shares would be kept on average only.
+        arguments.shuffle_dataset = False
     tokenizer = load_tokenizer(config.model)
     try:
         trainer = AgentTrainer(
@@ -125,7 +130,7 @@ def _build_trainer(
             processing_class=tokenizer,
             reward_funcs=[reward_function(term) for term in terms],
             args=arguments,
-            train_dataset=Dataset.from_list(build_rows(config.envs)),
+            train_dataset=Dataset.from_list(rows),
             environment_factory=factories,
             peft_config=lora_config(config.model),
             callbacks=[MetricsCallback(run.metrics_file)],
