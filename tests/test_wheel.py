@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_end_to_end import MINE, MY_ENV
+from tests.whole_runs import MINE, MY_ENV
 
 REPOSITORY = Path(__file__).parent.parent
 pytestmark = pytest.mark.slow
