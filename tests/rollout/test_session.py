@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -242,8 +243,6 @@ def test_a_closed_session_frees_its_slot_at_once() -> None:
 
 
 def test_the_global_random_generator_is_left_alone() -> None:
-    import random
-
     random.seed(5)
     expected = random.random()
     random.seed(5)
