@@ -230,7 +230,7 @@ def test_no_server_at_all_is_named_after_the_wait() -> None:
     "urls", [[], "http://127.0.0.1:1", ["localhost"], ["127.0.0.1:8001"], ["ftp://a"], ["http://"]]
 )
 def test_what_is_no_list_of_addresses_is_refused(urls: list[str]) -> None:
-    with pytest.raises(ValueError, match="list of at least one address|no address of a server"):
+    with pytest.raises(ValueError, match=r"list of at least one address|no address of a server"):
         SessionOpener(urls)
 
 
