@@ -97,7 +97,8 @@ def _caption(evaluations: Sequence[Evaluation]) -> str:
     lost = sum(result.lost for result in results)
     how = "greedy" if first.temperature == 0 else f"sampled at temperature {first.temperature:g}"
     return (
-        f"{' or '.join(each)} episodes each time, {how}, on seeds apart from those trained on; a game of few starts repeats them"
+        f"{' or '.join(each)} episodes each time, {how}"
         + (f"; {lost} lost ones left out" if lost else "")
+        + ". Seeds apart from those trained on; a game of few starts repeats them"
         + "."
     )
