@@ -25,11 +25,15 @@ from trl_envs.rollout.session import SessionOpener, SessionSettings
 FACTS = MachineFacts(gpus=[], mps=False, vllm=None, free_port=lambda host: 1, variables=dict(os.environ))
 # The smoke preset's generation batch.
 SESSIONS = 8
+# A few turns an episode.
+SHORT = {"grpo.max_completion_length": 200}
 
 
 def planned_run(folder: Path, url: str, **overrides: Any) -> RunDirectory:
     run = RunDirectory.create(folder, "run")
-    config = catch_config(**{"envs.catch.url": url, "eval.episodes": 10, "rollout.capacity_wait_s": 5, **overrides})
+    config = catch_config(
+        **{"envs.catch.url": url, "eval.episodes": 10, "rollout.capacity_wait_s": 5, **SHORT, **overrides}
+    )
     run.write_config(to_yaml(config))
     run.write_plan(build_plan(config, FACTS, run.path, []).as_dict())
     return run
