@@ -98,6 +98,12 @@ BROKEN: list[tuple[str, dict[str, Any], str, str]] = [
     ("rollout.capacity_wait_s=-1", {}, "rollout.capacity_wait_s", "rollout.capacity_wait_s=60"),
     ("rollout.max_lost_fraction=1.5", {}, "rollout.max_lost_fraction", "rollout.max_lost_fraction=0.25"),
     ("rollout.concurrency=0", {}, "rollout.concurrency", "rollout.concurrency=null"),
+    ("eval.episodes=-5", {}, "eval.episodes", "eval.episodes=200"),
+    ("eval.temperature=0", {}, "eval.temperature", "eval.temperature=null"),
+    ("server.heartbeat_timeout_s=0", {}, "server.heartbeat_timeout_s", "server.heartbeat_timeout_s=30"),
+    ("rollout.concurrency=4", {}, "rollout.concurrency", "rollout.concurrency=null"),
+    ("watch.on_dead_signal=stop", {}, "watch was set", "leave out the keys of watch"),
+    ("launch.vllm_args=[--enforce-eager]", {}, "launch.vllm_args", "leave it out"),
     ("server.ready_timeout_s=0", {}, "server.ready_timeout_s", "server.ready_timeout_s=60"),
     ("model.lora.rank=0", {}, "model.lora.rank", "model.lora.rank=16"),
     # Launch against machine

@@ -35,6 +35,7 @@ def run_problems(config: TrainConfig, facts: MachineFacts, mode: str) -> list[Pr
         *_rollout_problems(config.rollout),
         *_model_problems(config),
         *_other_problems(config),
+        *_later_problems(config),
         *_directory_problems(config),
         *_version_problems(facts, mode),
     ]
@@ -52,9 +53,6 @@ def _rollout_problems(rollout: RolloutConfig) -> Iterator[Problem]:
     if not 0 <= rollout.max_lost_fraction <= 1:
         message = f"rollout.max_lost_fraction={rollout.max_lost_fraction:g} is no share from 0 to 1"
         yield Problem("rollout.max_lost_fraction", message, "set rollout.max_lost_fraction=0.25")
-    if rollout.concurrency is not None and rollout.concurrency < 1:
-        message = f"rollout.concurrency={rollout.concurrency}: no session could ever work"
-        yield Problem("rollout.concurrency", message, "set rollout.concurrency=null, or 1 or more")
 
 
 def _model_problems(config: TrainConfig) -> Iterator[Problem]:
@@ -73,10 +71,18 @@ def _other_problems(config: TrainConfig) -> Iterator[Problem]:
     for key, value in (
         ("server.ready_timeout_s", config.server.ready_timeout_s),
         ("server.heartbeat_timeout_s", config.server.heartbeat_timeout_s),
-        ("launch.ready_timeout_s", config.launch.ready_timeout_s),
     ):
         if not value > 0:
             yield Problem(key, f"{key}={value:g}: nothing answers within that", f"set {key}=60")
+    if config.eval.episodes < 0:
+        message = f"eval.episodes={config.eval.episodes} is no number of episodes"
+        yield Problem("eval.episodes", message, "set eval.episodes=200, or 0 for no evaluation")
+    if config.eval.temperature is not None and not config.eval.temperature > 0:
+        message = f"eval.temperature={config.eval.temperature:g}: sampling needs a temperature above 0"
+        yield Problem("eval.temperature", message, "set eval.temperature=null for the training temperature")
+    if not config.server.heartbeat_timeout_s > 0:
+        message = f"server.heartbeat_timeout_s={config.server.heartbeat_timeout_s:g}: every server would count as hung"
+        yield Problem("server.heartbeat_timeout_s", message, "set server.heartbeat_timeout_s=30")
     for name, share in (config.mix or {}).items():
         if not share >= 0:
             yield Problem(f"mix.{name}", f"mix.{name}={share:g} is no share", f"set mix.{name}=1, or mix=null")
@@ -86,6 +92,32 @@ def _other_problems(config: TrainConfig) -> Iterator[Problem]:
             message = f"logging.report_to: {name!r} is none of {', '.join(known)}"
             hint = f"did you mean 'logging.report_to=[{nearest(name, known)}]'?"
             yield Problem("logging.report_to", message, hint)
+
+
+# Keys of the schema that nothing reads yet. Setting one and having it ignored would be worse than not having it.
+LATER = {
+    "watch": "watching a run for signs that it can't learn",
+    "job": "submitting a run elsewhere",
+    "rollout.concurrency": "playing the rollouts of a batch at the same time",
+    "launch.accelerate": "accelerate config files",
+    "launch.gpus": "choosing GPUs (set CUDA_VISIBLE_DEVICES in the shell)",
+    "launch.vllm_gpus": "a vLLM server beside the trainer",
+    "launch.vllm_executable": "a vLLM server beside the trainer",
+    "launch.vllm_args": "a vLLM server beside the trainer",
+    "launch.ready_timeout_s": "a vLLM server beside the trainer",
+}
+
+
+def _later_problems(config: TrainConfig) -> Iterator[Problem]:
+    for key, what in LATER.items():
+        group, _, name = key.partition(".")
+        asked, default = getattr(config, group), getattr(TrainConfig(), group)
+        if name:
+            asked, default = getattr(asked, name), getattr(default, name)
+        if asked != default:
+            message = f"{key} was set, and {what} isn't in this version: it would be ignored"
+            unset = "null" if default is None else default
+            yield Problem(key, message, f"leave it out ({key}={unset})" if name else f"leave out the keys of {key}")
 
 
 def _directory_problems(config: TrainConfig) -> Iterator[Problem]:
