@@ -12,12 +12,15 @@ help:  ## what can be made
 
 setup: $(READY)  ## install trl-env and its tools into .venv (CPU build of torch)
 
-# torch first and capped: pip would otherwise take a CUDA build of several gigabytes. On a GPU machine, install
-# trl-env with pip instead of make.
+# torch first and capped: pip would otherwise take a CUDA build of several gigabytes. The CPU build comes from pip's own
+# sources where they have it, else from PyTorch's index. On a GPU machine, install trl-env with pip instead of make.
+TORCH := 2.13.0
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH)+cpu' || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --index-url $(TORCH_INDEX) 'torch==$(TORCH)'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch<2.14' -e '.[dev]'
 	@touch $@
 
@@ -25,7 +28,7 @@ demo: setup  ## train the tiny agent on catch, on this machine's CPU, and show w
 	$(BIN)/trl-env train recipe=catch preset=demo
 
 test: setup  ## the tests, in a few minutes
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not gpu and not vllm'
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not gpu and not vllm' tests/test_end_to_end.py tests
 
 test-slow: setup  ## the tests that take longer: a wheel in a fresh environment, whole runs
 	$(BIN)/python -m pytest -q -n 2 --dist load -m slow

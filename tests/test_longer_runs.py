@@ -48,6 +48,9 @@ def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_end(tmp_path: Path
     assert seeds_by_step(path, attempt=2) == {
         step: seeds for step, seeds in seeds_by_step(tmp_path / "runs" / "whole", attempt=1).items() if step > 2
     }
+    code, _, err = run(tmp_path, "--resume", "runs/cut", "grpo.max_steps=3")
+    assert code == 2
+    assert "nothing left to train" in err
     code, _, err = run(tmp_path, "--resume", "runs/cut", "seed=3")
     assert code == 2
     assert "seed can't change" in err

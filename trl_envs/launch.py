@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from trl_envs.config.compose import Composed
+from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.resume import resumed
 from trl_envs.config.store import to_yaml
 from trl_envs.errors import ConfigError, Interrupted, ProcessExited, TrlEnvError
@@ -126,9 +127,20 @@ def resume(run_dir: Path, arguments: Sequence[str], display: Display, *, all_ses
     folders = json.loads(run.plan_file.read_text(encoding="utf-8"))["import_folders"]
     make_importable(folders)
     composed = resumed(run.path, arguments, folders)
+    _refuse_end_behind(composed, checkpoint)
     attempt = before.record.attempt + 1
     plan = _checked_plan(composed, run.path, machine_facts()).resuming(attempt, str(checkpoint))
     return _carry_out(run, composed, plan, display, attempt=attempt, all_sessions=all_sessions)
+
+
+def _refuse_end_behind(composed: Composed, checkpoint: Path) -> None:
+    """Refuses to go on from a checkpoint at or behind the end: the trainer would take a step beyond it all the same."""
+    step, end = int(checkpoint.name.rpartition("-")[2]), grpo_value(composed.config.grpo, "max_steps")
+    if isinstance(end, int) and 0 < end <= step:
+        raise ConfigError(
+            f"the last checkpoint is at step {step}, and grpo.max_steps={end}: there is nothing left to train",
+            f"go on to a later end: grpo.max_steps={step + 10}",
+        )
 
 
 def serve(composed: Composed, sessions: int | None, on_ready: Callable[[str, str, str], None]) -> None:

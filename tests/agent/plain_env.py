@@ -77,5 +77,13 @@ def text(episode: Any) -> str:
     return "high"
 
 
+def text_number(episode: Any) -> str:
+    return "1.0"
+
+
+def not_a_number(episode: Any) -> float:
+    return float("nan")
+
+
 def nothing() -> float:
     return 0.0

@@ -68,6 +68,14 @@ def test_settings_and_only_the_columns_that_reset_takes_are_passed() -> None:
     assert [event.tool for event in episode_of(environment).events] == ["wait"]
 
 
+def test_a_class_without_a_server_needs_no_url_and_one_with_sessions_does() -> None:
+    env = EnvConfig(environment={"_target_": f"{HERE}.Plain"})
+    build_factories({"count": env}, {"count": ()}, RolloutConfig(), {"count": None}, EnvironmentClock())["count"]()
+    game = EnvConfig(environment={"_target_": "trl_envs.envs.catch.CatchEnv"})
+    with pytest.raises(ConfigError, match=r"plays on an environment server, and envs\.count names none"):
+        build_factories({"count": game}, {"count": ()}, RolloutConfig(), {"count": None}, EnvironmentClock())
+
+
 def test_get_reward_is_a_term_and_not_scored_unasked() -> None:
     environment = factory("Configured", start=7)()
     assert not inspect.isfunction(type(environment).get_reward)

@@ -112,6 +112,8 @@ def test_a_term_that_cannot_be_bound_is_refused(target: str, values: dict[str, A
     [
         ("broken", "count.points failed: KeyError: 'no such fact'"),
         ("text", "returned 'high'"),
+        ("text_number", "returned '1.0'"),
+        ("not_a_number", "returned nan"),
         ("too_few", "returned 0 values for 2 episodes"),
     ],
 )

@@ -85,6 +85,7 @@ def test_a_value_arrives_as_it_was_meant(override: str, key: str, value: object)
         (["model.lora.ranks=1"], ["did you mean model.lora.rank?"]),
         (["mix.cach=1"], ["mix.cach", "did you mean catch?"]),
         (["~seed"], ["seed can't be removed"]),
+        (["~grpo.max_steps"], ["the recipe doesn't set it", "nothing to take out"]),
         (["~grpo.learning_rte"], ["did you mean ~grpo.learning_rate?"]),
         (["recipe=catchh"], ["no recipe called 'catchh'", "did you mean catch?"]),
         (["preset=smok"], ["did you mean preset=smoke?"]),

@@ -142,6 +142,12 @@ def test_several_processes_are_started_by_torch_and_need_as_many_sessions() -> N
     assert plan().environments["catch"].sessions == 32
 
 
+def test_an_environment_that_names_no_server_gets_none() -> None:
+    planned = plan("envs.catch.app=null", "envs.catch.space=null", "envs.catch.image=null")
+    assert planned.environments["catch"].urls == ()
+    assert [spec.name for spec in planned.processes()] == ["trainer"]
+
+
 def test_threads_wait_passively_on_a_cpu_unless_the_person_chose() -> None:
     assert plan().trainer.variables["OMP_WAIT_POLICY"] == "PASSIVE"
     assert "OMP_WAIT_POLICY" not in plan(gpus=[A100]).trainer.variables

@@ -11,7 +11,7 @@ from rich.table import Table
 from trl_envs.results.record import RunRecord
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.results.runs import RunSummary
-from trl_envs.results.tables import format_duration, outcome_table, run_table
+from trl_envs.results.tables import format_duration, outcome_table, run_causes, run_table
 
 
 def render(table: Table, width: int = 160) -> str:
@@ -78,9 +78,15 @@ def test_runs_with_their_outcomes(tmp_path: Path) -> None:
         RunSummary(RunDirectory(tmp_path / "odd"), "unknown", "2026-12-01T09:00:00.000+00:00", None, "no record"),
     ]
     text = render(run_table(runs))
-    expected = ["catch", "smoke", "failed", "7", "0.500", "64", "2", "3m05s", "2026-12-01 10:00:00", "[red] died"]
+    expected = ["failed", "catch", "smoke", "7", "0.500", "64", "2", "3m05s", "2026-12-01 10:00:00"]
     assert cells(text, "catch-2") == expected
-    assert cells(text, "odd")[-1] == "no record"
+    assert cells(text, "odd")[0] == "unknown"
+    assert run_causes(runs) == ["catch-2: [red] died", "odd: no record"]
+    for width in (40, 80):
+        console = Console(width=width, file=io.StringIO(), color_system=None)
+        console.print(run_table(runs))
+        narrow = console.file.getvalue()  # type: ignore[attr-defined]
+        assert "catch-2" in narrow and "failed" in narrow and "unknown" in narrow
     assert "No runs." in render(run_table([]))
 
 

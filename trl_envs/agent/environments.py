@@ -74,13 +74,11 @@ def build_factories(
         ping_interval_s=rollout.ping_interval_s,
         ping_timeout_s=rollout.ping_timeout_s,
     )
-    return {
-        name: _factory(name, env, SessionOpener(urls[name], settings, tokens[name]), clock)
-        for name, env in envs.items()
-    }
+    openers = {name: SessionOpener(urls[name], settings, tokens[name]) if urls[name] else None for name in envs}
+    return {name: _factory(name, env, openers[name], clock) for name, env in envs.items()}
 
 
-def _factory(name: str, env: EnvConfig, opener: SessionOpener, clock: EnvironmentClock) -> Callable[[], Any]:
+def _factory(name: str, env: EnvConfig, opener: SessionOpener | None, clock: EnvironmentClock) -> Callable[[], Any]:
     key = f"envs.{name}.environment"
     target = load_target(env.environment["_target_"], f"{key}._target_")
     if not inspect.isclass(target) or not callable(getattr(target, "reset", None)):
@@ -91,6 +89,11 @@ def _factory(name: str, env: EnvConfig, opener: SessionOpener, clock: Environmen
     settings = {setting: value for setting, value in env.environment.items() if setting != "_target_"}
     check_settings(target, settings, key, given=("open_session",))
     if "open_session" in parameters_of(target):
+        if opener is None:
+            raise ConfigError(
+                f"{target.__name__} plays on an environment server, and envs.{name} names none",
+                f"name one: envs.{name}.app=my_server:app, or envs.{name}.url=http://HOST:PORT",
+            )
         settings["open_session"] = opener
     return functools.partial(instrumented(target, name, clock), **settings)
 

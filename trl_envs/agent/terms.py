@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -166,9 +167,12 @@ def _applies(environment: str, episode: Episode) -> bool:
 def _number(value: Any, name: str) -> float | None:
     if value is None:
         return None
+    hint = "return a finite float, or None for unscored"
     try:
-        return float(value)
+        # A text that happens to read as a number is a mistake somewhere else.
+        number = math.nan if isinstance(value, str | bytes) else float(value)
     except (TypeError, ValueError) as error:
-        raise TrainingFailed(
-            f"the reward term {name} returned {value!r}, which is no number", "return a float, or None for unscored"
-        ) from error
+        raise TrainingFailed(f"the reward term {name} returned {value!r}, which is no number", hint) from error
+    if not math.isfinite(number):
+        raise TrainingFailed(f"the reward term {name} returned {value!r}, which is no number to compare", hint)
+    return number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,18 @@ if TYPE_CHECKING:
     from trl_envs.preflight.findings import Report
     from trl_envs.results.record import RunRecord
     from trl_envs.results.rundir import RunDirectory
+
+
+def run_console() -> Console:
+    """A console on stderr that falls silent when nobody reads it any more: a run goes on without being watched."""
+    from rich.console import Console
+
+    class RunConsole(Console):
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+    return RunConsole(stderr=True)
 
 
 class TrainDisplay:

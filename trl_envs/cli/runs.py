@@ -28,7 +28,7 @@ def runs(
 
     from trl_envs.errors import ConfigError
     from trl_envs.results.runs import find_runs
-    from trl_envs.results.tables import run_table
+    from trl_envs.results.tables import run_causes, run_table
 
     if not output_dir.is_dir() and output_dir != Path("runs"):
         raise ConfigError(f"the folder {output_dir} isn't there", "name the output_dir of your runs")
@@ -47,4 +47,8 @@ def runs(
     elif not found:
         typer.echo(f"no runs in {output_dir}/ yet", err=True)
     else:
-        Console().print(run_table(found))
+        console = Console()
+        # Into a file or a pipe goes the whole table: there is no edge at which to cut it.
+        console.print(run_table(found), width=None if console.is_terminal else 200)
+        for line in run_causes(found):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -51,11 +51,10 @@ def run_sweep(arguments: Sequence[str], recipe_dirs: Sequence[Path], *, all_sess
         Interrupted: Ctrl-C or a signal, after the table of what was done.
         typer.Exit: With code 1, if a job failed.
     """
-    from rich.console import Console
-
+    from trl_envs.cli.display import run_console
     from trl_envs.errors import Interrupted
 
-    console = Console(stderr=True)
+    console = run_console()
     jobs = _jobs(arguments, recipe_dirs)
     outcomes: list[JobOutcome] = []
     try:

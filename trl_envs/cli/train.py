@@ -23,7 +23,7 @@ def train(
     overrides: Overrides = None,
     recipe_dir: RecipeDirs = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the commands that would run, to be pasted into a shell.")
+        bool, typer.Option("--dry-run", help="Print the commands that would run, and start nothing.")
     ] = False,
     resume: Annotated[
         Path | None,
@@ -67,11 +67,9 @@ def train(
 
 def _show(run: Callable[[TrainDisplay], RunRecord], as_json: bool) -> None:
     """Runs something and shows it as it goes and at its end."""
-    from rich.console import Console
+    from trl_envs.cli.display import TrainDisplay, run_console, show_outcome
 
-    from trl_envs.cli.display import TrainDisplay, show_outcome
-
-    console = Console(stderr=True)
+    console = run_console()
     record = run(TrainDisplay(console))
     show_outcome(console, record)
     if as_json:
@@ -96,5 +94,9 @@ def _print_plan(composed: Composed, as_json: bool) -> None:
     lines = [f"# launch: {plan.mode} on {plan.device} ({plan.reason})"]
     for spec in plan.processes():
         lines += ["", f"# {spec.name}", spec.command()]
-    lines += ["", "# The trainer reads config.yaml and plan.json of the run directory, written by train."]
+    lines += [
+        "",
+        "# A server can be pasted as it stands; the trainer reads config.yaml and plan.json of a run directory,",
+    ]
+    lines += ["# which train writes before it starts anything."]
     typer.echo("\n".join(lines))

@@ -189,7 +189,10 @@ def apply_settings(config: DictConfig, settings: Sequence[Setting]) -> DictConfi
             parent, _, leaf = setting.key.rpartition(".")
             node = OmegaConf.select(config, parent) if parent else config
             if not isinstance(node, DictConfig) or leaf not in node:
-                raise ConfigError(f"~{setting.key}: there is no such key", f"did you mean ~{nearest_key(setting.key)}?")
+                near = nearest_key(setting.key)
+                if near == setting.key:
+                    raise ConfigError(f"~{setting.key}: the recipe doesn't set it", "there is nothing to take out")
+                raise ConfigError(f"~{setting.key}: there is no such key", f"did you mean ~{near}?")
             del node[leaf]
         else:
             OmegaConf.update(config, setting.key, setting.value, force_add=True)

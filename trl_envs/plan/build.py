@@ -14,7 +14,7 @@ from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.launch_plan import EnvironmentPlan, LaunchPlan
 from trl_envs.plan.mix import groups_of
 from trl_envs.plan.problem import Problem, refuse
-from trl_envs.plan.servers import embedded_problems, server_problems, url_list
+from trl_envs.plan.servers import embedded_problems, needs_no_server, server_problems, url_list
 from trl_envs.plan.spec import ProcessSpec, ReadySpec
 
 # On a CPU torch's threads spin while they wait for each other. On cores that something else needs too (the
@@ -158,6 +158,8 @@ def _environment(
     if env.url is not None:
         urls = tuple(str(url).rstrip("/") for url in url_list(env.url))
         return EnvironmentPlan(urls, batch.sessions, None, token=sends_token(config.server, urls))
+    if needs_no_server(env):
+        return EnvironmentPlan((), batch.sessions, None, token=False)
     process = _local_server(name, env, config, batch.sessions, facts, path)
     return EnvironmentPlan((f"http://{process.host}:{process.port}",), batch.sessions, process, token=False)
 

@@ -15,7 +15,7 @@ class EnvironmentPlan:
     """Where one environment's sessions come from.
 
     Args:
-        urls: Base URLs of its servers; sessions are spread over them.
+        urls: Base URLs of its servers; sessions are spread over them. None for a class that needs no server.
         sessions: Sessions that the run will hold open with them at once.
         process: The server that the launcher starts; None if it runs already.
         token: Whether to send the token (of the variable `server.token_env`) along.

@@ -18,8 +18,10 @@ def server_problems(config: TrainConfig, facts: MachineFacts) -> list[Problem]:
         mode = env.server or config.server.mode
         if env.url is not None:
             problems += _url_problems(name, env)
-        elif mode is ServerMode.local:
+        elif mode is ServerMode.local and not needs_no_server(env):
             embedded.append(name)
+        elif mode is ServerMode.local:
+            continue
         elif mode is ServerMode.url:
             problems.append(
                 Problem(
@@ -37,6 +39,14 @@ def server_problems(config: TrainConfig, facts: MachineFacts) -> list[Problem]:
                 )
             )
     return [*problems, *embedded_problems(config, facts, embedded)]
+
+
+def needs_no_server(env: EnvConfig) -> bool:
+    """Whether a recipe names no server at all, in no mode: a class that plays in the trainer's own process.
+
+    If the class does want sessions, whoever builds it says so (agent/environments.py).
+    """
+    return env.app is None and env.space is None and env.image is None and env.url is None
 
 
 def embedded_problems(config: TrainConfig, facts: MachineFacts, names: Sequence[str]) -> list[Problem]:

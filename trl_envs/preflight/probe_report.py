@@ -57,6 +57,8 @@ class Collector:
         traceback.print_exception(error)
         frames = traceback.extract_tb(error.__traceback__)
         where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"
+        if isinstance(error, SyntaxError) and error.filename:
+            where = f"{error.filename}:{error.lineno}"
         self.error(key, f"{what}: {type(error).__name__}: {error}", f"mend {where}, where it was raised")
 
     @contextmanager

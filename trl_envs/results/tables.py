@@ -90,12 +90,14 @@ def _number(value: float) -> str:
 def run_table(runs: Sequence[RunSummary]) -> Table:
     """The runs with their outcomes, in the order given."""
     table = Table(caption_justify="left")
-    for heading in ("run", "recipe", "preset", "status"):
-        table.add_column(heading, overflow="fold")
+    # However narrow the terminal, a run can be told by its name and status; why it failed stands below (run_causes).
+    table.add_column("run", overflow="fold", min_width=16)
+    table.add_column("status", no_wrap=True, min_width=11)
+    for heading in ("recipe", "preset"):
+        table.add_column(heading, overflow="ellipsis", no_wrap=True)
     for heading in ("step", "reward", "episodes", "lost", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("started (UTC)", no_wrap=True)
-    table.add_column("cause", overflow="ellipsis", no_wrap=True)
+    table.add_column("started (UTC)", overflow="ellipsis", no_wrap=True)
     for run in runs:
         table.add_row(*_run_cells(run))
     if not runs:
@@ -108,21 +110,26 @@ def _run_cells(run: RunSummary) -> list[Text]:
     started = Text(run.started_at[:19].replace("T", " "))
     record = run.record
     if record is None:
-        return [name, Text(""), Text(""), status, *[Text("")] * 5, started, Text(run.problem)]
+        return [name, status, *[Text("")] * 7, started]
     reward = number_of(record.final_metrics, "reward")
     return [
         name,
+        status,
         Text(record.recipe),
         Text(record.preset),
-        status,
         Text(str(record.global_step)),
         Text("" if reward is None else _number(reward)),
         Text(str(record.episodes)),
         Text(str(record.lost_episodes), "red" if record.lost_episodes else ""),
         Text("" if record.seconds is None else format_duration(record.seconds)),
         started,
-        Text(record.message.partition("\n")[0]),
     ]
+
+
+def run_causes(runs: Sequence[RunSummary]) -> list[str]:
+    """A line for each run that has something to say: why it failed, or why its record can't be read."""
+    said = [(run.directory.name, run.record.message if run.record else run.problem) for run in runs]
+    return [f"{name}: {text.partition(chr(10))[0]}" for name, text in said if text]
 
 
 def format_duration(seconds: float) -> str:

@@ -32,6 +32,8 @@ def start_servers(
     """
     children = {name: supervisor.start(env.process) for name, env in plan.environments.items() if env.process}
     for name, env in plan.environments.items():
+        if not env.urls:
+            continue
         started = time.monotonic()
         if name in children:
             supervisor.wait_ready(children[name])
