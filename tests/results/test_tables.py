@@ -78,13 +78,13 @@ def test_runs_with_their_outcomes(tmp_path: Path) -> None:
         RunSummary(RunDirectory(tmp_path / "odd"), "unknown", "2026-12-01T09:00:00.000+00:00", None, "no record"),
     ]
     text = render(run_table(runs))
-    expected = ["failed", "catch", "smoke", "7", "0.500", "64", "2", "3m05s", "2026-12-01 10:00:00"]
+    expected = ["failed", "7", "0.500", "catch", "smoke", "64", "2", "3m05s", "2026-12-01 10:00:00"]
     assert cells(text, "catch-2") == expected
     assert cells(text, "odd")[0] == "unknown"
     assert run_causes(runs) == ["catch-2: [red] died", "odd: no record"]
     for width in (40, 80):
         console = Console(width=width, file=io.StringIO(), color_system=None)
-        console.print(run_table(runs))
+        console.print(run_table(runs, narrow=True))
         narrow = console.file.getvalue()  # type: ignore[attr-defined]
         assert "catch-2" in narrow and "failed" in narrow and "unknown" in narrow
     assert "No runs." in render(run_table([]))

@@ -49,6 +49,7 @@ def runs(
     else:
         console = Console()
         # Into a file or a pipe goes the whole table: there is no edge at which to cut it.
-        console.print(run_table(found), width=None if console.is_terminal else 200)
+        narrow = console.is_terminal and console.width < 120
+        console.print(run_table(found, narrow=narrow), width=None if console.is_terminal else 200)
         for line in run_causes(found):
             console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -87,22 +87,27 @@ def _number(value: float) -> str:
     return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3f}"
 
 
-def run_table(runs: Sequence[RunSummary]) -> Table:
-    """The runs with their outcomes, in the order given."""
+def run_table(runs: Sequence[RunSummary], *, narrow: bool = False) -> Table:
+    """The runs with their outcomes, in the order given; why one failed is said by `run_causes`.
+
+    Args:
+        runs: The runs.
+        narrow: Leave out what there is no room for on a terminal of less than some 120 columns.
+    """
     table = Table(caption_justify="left")
-    # However narrow the terminal, a run can be told by its name and status; why it failed stands below (run_causes).
-    table.add_column("run", overflow="fold", min_width=16)
-    table.add_column("status", no_wrap=True, min_width=11)
-    for heading in ("recipe", "preset"):
-        table.add_column(heading, overflow="ellipsis", no_wrap=True)
-    for heading in ("step", "reward", "episodes", "lost", "time"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("started (UTC)", overflow="ellipsis", no_wrap=True)
+    headings = ["run", "status", "step", "reward", "recipe", "preset", "episodes", "lost", "time", "started (UTC)"]
+    shown = 4 if narrow else len(headings)
+    for heading in headings[:shown]:
+        justify: Literal["left", "right"] = "right" if heading in _RIGHT else "left"
+        table.add_column(heading, justify=justify, no_wrap=heading != "run", overflow="fold")
     for run in runs:
-        table.add_row(*_run_cells(run))
+        table.add_row(*_run_cells(run)[:shown])
     if not runs:
         table.caption = "No runs."
     return table
+
+
+_RIGHT = ("step", "reward", "episodes", "lost", "time")
 
 
 def _run_cells(run: RunSummary) -> list[Text]:
@@ -115,10 +120,10 @@ def _run_cells(run: RunSummary) -> list[Text]:
     return [
         name,
         status,
-        Text(record.recipe),
-        Text(record.preset),
         Text(str(record.global_step)),
         Text("" if reward is None else _number(reward)),
+        Text(record.recipe),
+        Text(record.preset),
         Text(str(record.episodes)),
         Text(str(record.lost_episodes), "red" if record.lost_episodes else ""),
         Text("" if record.seconds is None else format_duration(record.seconds)),
