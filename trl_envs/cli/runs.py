@@ -48,8 +48,9 @@ def runs(
         typer.echo(f"no runs in {output_dir}/ yet", err=True)
     else:
         console = Console()
-        # Into a file or a pipe goes the whole table: there is no edge at which to cut it.
-        narrow = console.is_terminal and console.width < 120
-        console.print(run_table(found, narrow=narrow), width=None if console.is_terminal else 200)
+        if not console.is_terminal:
+            # Into a file or a pipe goes the whole table: there is no edge at which to cut it.
+            console.width = 200
+        console.print(run_table(found, narrow=console.width < 120))
         for line in run_causes(found):
             console.print(line, markup=False, highlight=False, soft_wrap=True)
