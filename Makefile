@@ -12,16 +12,16 @@ help:  ## what can be made
 
 setup: $(READY)  ## install trl-env and its tools into .venv (CPU build of torch)
 
-# torch first and capped: pip would otherwise take a CUDA build of several gigabytes. The CPU build comes from pip's own
-# sources where they have it, else from PyTorch's index. On a GPU machine, install trl-env with pip instead of make.
-TORCH := 2.13.0
+# torch first and capped: pip would otherwise take a CUDA build of several gigabytes. The CPU build comes from PyTorch's
+# index; where that can't be reached, from whatever pip finds. On a GPU machine, install trl-env with pip, not make.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==$(TORCH)+cpu' || \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --index-url $(TORCH_INDEX) 'torch==$(TORCH)'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch<2.14' -e '.[dev]'
+	$(PIP) --retries 0 --timeout 10 --index-url $(TORCH_INDEX) 'torch==2.13.0' 2>/dev/null || $(PIP) 'torch==2.13.0'
+	$(PIP) 'torch<2.14' -e '.[dev]'
 	@touch $@
 
 demo: setup  ## train the tiny agent on catch, on this machine's CPU, and show what that changed
