@@ -96,7 +96,14 @@ def test_a_sweep_with_a_wrong_job_starts_none_and_with_a_failing_one_runs_the_re
     assert "server-echo ended before it was ready" in err
 
 
-def test_a_server_that_freezes_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("signum", "said"),
+    [
+        (signal.SIGSTOP, "the environment server of catch hangs"),
+        (signal.SIGKILL, "server-catch ended while trainer needed it: killed by SIGKILL"),
+    ],
+)
+def test_a_server_that_freezes_or_dies_is_named_and_nothing_is_left(tmp_path: Path, signum: int, said: str) -> None:
     process = start(
         tmp_path, "recipe=catch", "preset=smoke", "grpo.max_steps=1000", "run_name=ice", "server.heartbeat_timeout_s=4"
     )
@@ -104,12 +111,12 @@ def test_a_server_that_freezes_is_named_and_nothing_is_left(tmp_path: Path) -> N
     try:
         wait_for_training(process, path)
         port = json.loads((path / "plan.json").read_text())["environments"]["catch"]["process"]["port"]
-        signal_process(f"--port\0{port}".encode(), signal.SIGSTOP)
+        signal_process(f"--port\0{port}".encode(), signum)
         _, err = process.communicate(timeout=40)
     finally:
         process.kill()
     assert process.returncode == 4, err
-    assert "the environment server of catch hangs" in err
+    assert said in err
     assert_nothing_is_left(path)
 
 
