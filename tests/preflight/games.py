@@ -119,3 +119,18 @@ def unscored(episode: Episode) -> None:
 
 def trl_style(completions: list[Any], environments: list[Any], seed: list[int], **_: Any) -> list[float]:
     return [float(len(turns)) for turns in completions]
+
+
+class Crashing:
+    """A plain environment whose only tool has a bug."""
+
+    def reset(self, **row: Any) -> str:
+        return "Go."
+
+    def press(self, number: int) -> str:
+        """Press a button.
+
+        Args:
+            number: Which one.
+        """
+        return {"a": "b"}[str(number)]

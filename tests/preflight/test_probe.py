@@ -37,6 +37,11 @@ def test_every_flaw_of_the_tools_is_named(tmp_path: Path, roomy: LiveServer) -> 
         assert fix in hint
 
 
+def test_a_tool_that_crashes_is_named(tmp_path: Path, roomy: LiveServer) -> None:
+    report = probed(tmp_path, *with_class("Crashing", roomy.url), f"envs.catch.rewards.caught._target_={GAMES}.fine")
+    assert any("the tool press raised KeyError: '" in finding.message for finding in report.warnings)
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

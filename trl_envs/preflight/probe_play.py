@@ -43,6 +43,7 @@ class Played:
         conversation: The scripted turns as messages.
         step_s: Seconds of each tool call.
         rewards: Value of each term by its name.
+        crashes: What tools raised besides ValueError, which is how a tool speaks to the model; by tool.
     """
 
     observation: str
@@ -50,6 +51,7 @@ class Played:
     conversation: list[dict[str, Any]] = field(default_factory=list)
     step_s: list[float] = field(default_factory=list)
     rewards: dict[str, float | None] = field(default_factory=dict)
+    crashes: dict[str, str] = field(default_factory=dict)
 
     def transcript(self) -> tuple[str, list[dict[str, Any]]]:
         """What the model would have seen, with the rewards of the steps."""
@@ -95,6 +97,12 @@ def check_episodes(candidate: Candidate, collector: Collector, *, pairs: int = S
 
 
 def _check_calls(candidate: Candidate, played: Played, collector: Collector) -> None:
+    for tool, crash in played.crashes.items():
+        collector.warning(
+            f"envs.{candidate.name}.environment",
+            f"{candidate.name}: the tool {tool} raised {crash}; the model would get that as text, and the run go on",
+            "raise ValueError for what is the model's mistake, and mend the rest",
+        )
     events = played.episode.events
     if events and all(event.error is not None for event in events):
         collector.warning(
@@ -187,6 +195,8 @@ def _call(environment: Any, move: Move, played: Played) -> str:
         text = str(result)
     except Exception as error:
         text = str({"error": str(error)})
+        if not isinstance(error, ValueError):
+            played.crashes[name] = f"{type(error).__name__}: {error}"
     played.step_s.append(time.perf_counter() - started_s)
     call = {"type": "function", "function": {"name": name, "arguments": arguments}}
     played.conversation += [
