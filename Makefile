@@ -28,7 +28,7 @@ demo: setup  ## train the tiny agent on catch, on this machine's CPU, and show w
 	$(BIN)/trl-env train recipe=catch preset=demo
 
 test: setup  ## the tests, in a few minutes
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not gpu and not vllm' tests/test_end_to_end.py tests
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not gpu and not vllm' tests/test_end_to_end.py tests
 
 test-slow: setup  ## the tests that take longer: a wheel in a fresh environment, whole runs
 	$(BIN)/python -m pytest -q -n 2 --dist load -m slow
