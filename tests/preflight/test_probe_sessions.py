@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from openenv.core.env_server.http_server import create_fastapi_app
 
 from tests.loopback import LiveServer, serving, serving_app
 from tests.preflight.games import SeedlessServer
@@ -19,6 +18,7 @@ from trl_envs.preflight.live import is_public_space
 from trl_envs.preflight.probe import probe
 from trl_envs.preflight.probe_report import Collector
 from trl_envs.preflight.probe_sessions import latency, open_all
+from trl_envs.rollout.openenv_core import create_fastapi_app
 from trl_envs.rollout.session import SessionOpener
 
 
