@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trl_envs.agent.environments import EnvironmentClock, build_factories
+from trl_envs.agent.clock import EnvironmentClock
+from trl_envs.agent.environments import build_factories
 from trl_envs.agent.terms import RewardTerm, build_terms
 from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.schema import TrainConfig
