@@ -56,7 +56,8 @@ def check(composed: Composed, display: Display, *, all_sessions: bool = False) -
         all_sessions: Whether to open all sessions on Spaces of others too.
 
     Raises:
-        StartupError: A server didn't start, or the probe hung.
+        PreflightError: There is no such Space, or no token for it.
+        StartupError: A server didn't start, a Space can't be had, or the probe hung.
         ProcessExited: A server or the probe ended too early.
         Interrupted: Ctrl-C or a signal.
     """

@@ -12,7 +12,7 @@ from trl_envs.errors import PreflightError, StartupError
 from trl_envs.plan.launch_plan import EnvironmentPlan, LaunchPlan
 from trl_envs.servers.health import ANSWER_TIMEOUT_S, why_silent
 from trl_envs.servers.hub import Hub, HubUser, RefusedByHubError, SpaceRecord
-from trl_envs.servers.patience import answer_of
+from trl_envs.servers.patience import NoAnswerError, answer_of
 
 POLL_S = 2.0
 TELL_S = 15.0
@@ -174,7 +174,11 @@ def _silence(record: SpaceRecord, server: ServerConfig, hub: Hub) -> str:
     if record.host is None:
         return "it has no address yet"
     host, token = record.host, token_for(server) if sends_token_to_space(record.private, record.host) else None
-    return answer_of(lambda: why_silent(host, token=token), 2 * ANSWER_TIMEOUT_S, hub.check)
+    try:
+        return answer_of(lambda: why_silent(host, token=token), 2 * ANSWER_TIMEOUT_S, hub.check)
+    except NoAnswerError:
+        # Finding the address of a name has no time limit of its own.
+        return "no answer"
 
 
 def _pause(hub: Hub) -> None:
