@@ -111,7 +111,7 @@ def test_a_container_that_dies_ends_the_run_with_its_last_words(engine: Engine, 
 @pytest.mark.parametrize(
     ("image", "timeout_s", "words"),
     [
-        ("deaf", 6, ["wasn't ready within 6 s", "loading for ever"]),
+        ("deaf", 6, ["wasn't ready within 6 s", "raise server.ready_timeout_s", "loading for ever"]),
         ("crashing", 30, ["server-catch ended before it was ready: exit code 3", "no such game: chess"]),
         ("unstartable", 30, ["server-catch ended before it was ready: exit code 1", "port is already allocated"]),
         ("secret", 30, ["envs.catch.image=secret can't be pulled", "pull access denied", "docker pull secret"]),

@@ -12,6 +12,8 @@ from trl_envs.plan.launch_plan import EnvironmentPlan
 from trl_envs.plan.servers import is_public_space, mode_of, needs_no_server, url_list
 from trl_envs.plan.spec import ProcessSpec, ReadySpec
 
+READY_KEY = "server.ready_timeout_s"
+
 
 def plan_environment(
     name: str, config: TrainConfig, sessions: int, facts: MachineFacts, path: Mapping[str, str]
@@ -75,7 +77,7 @@ def local_server(
         "--log-level",
         "warning",
     )
-    ready = ReadySpec(f"http://{host}:{port}/health", config.server.ready_timeout_s)
+    ready = ReadySpec(f"http://{host}:{port}/health", config.server.ready_timeout_s, READY_KEY)
     return ProcessSpec(f"server-{name}", argv, {**path, **server_variables(env, sessions)}, ready, port, host)
 
 
@@ -94,7 +96,7 @@ def docker_server(
         f"server-{name}",
         (sys.executable, *command),
         path,
-        ReadySpec(f"http://{host}:{port}/health", config.server.ready_timeout_s),
+        ReadySpec(f"http://{host}:{port}/health", config.server.ready_timeout_s, READY_KEY),
         port,
         host,
         cleanup=("docker", "rm", "--force", "--volumes", container),

@@ -14,10 +14,12 @@ class ReadySpec:
     Args:
         url: Polled with GET.
         timeout_s: Seconds until a process that doesn't answer counts as failed.
+        key: The config key that sets `timeout_s`.
     """
 
     url: str
     timeout_s: float
+    key: str = ""
 
 
 @dataclass(frozen=True)

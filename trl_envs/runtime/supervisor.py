@@ -95,8 +95,8 @@ class Supervisor:
                 raise StartupError(
                     f"{child.name} wasn't ready within {ready.timeout_s:g} s at {ready.url}: {answer}\n"
                     f"{child.describe_log()}",
-                    "give it longer if it is slow to load, or start it by hand to see what it does: "
-                    + child.spec.command(),
+                    f"give it longer if it is slow to load{f' (raise {ready.key})' if ready.key else ''}, or start it by "
+                    f"hand to see what it does: {child.spec.command()}",
                 )
             time.sleep(READY_POLL_S)
 
