@@ -92,11 +92,11 @@ class Supervisor:
             if not answer:
                 return time.monotonic() - started
             if time.monotonic() >= deadline:
+                longer = f"raise {ready.key}" if ready.key else "give it longer"
                 raise StartupError(
                     f"{child.name} wasn't ready within {ready.timeout_s:g} s at {ready.url}: {answer}\n"
                     f"{child.describe_log()}",
-                    f"give it longer if it is slow to load{f' (raise {ready.key})' if ready.key else ''}, or start it by "
-                    f"hand to see what it does: {child.spec.command()}",
+                    f"{longer} if it is slow to load, or start it by hand to see what it does: {child.spec.command()}",
                 )
             time.sleep(READY_POLL_S)
 
