@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -54,6 +55,11 @@ class Engine:
 
     def break_down(self) -> None:
         (self._state / "down").touch()
+
+    def shut_down(self) -> None:
+        """Ends what a failed test left."""
+        for pid in filter(is_running, self.pids()):
+            os.kill(pid, signal.SIGKILL)
 
     def assert_nothing_is_left(self) -> None:
         assert self.containers() == []

@@ -19,8 +19,10 @@ from trl_envs.machine import docker_problem
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Engine:
-    return Engine(tmp_path)
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = Engine(tmp_path)
+    yield engine
+    engine.shut_down()
 
 
 @contextmanager
