@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
-from openenv.core.env_server.http_server import create_fastapi_app
 from websockets.sync.server import ServerConnection, serve
 
 from trl_envs.envs.catch.server import CatchAction, CatchObservation, CatchServer
 from trl_envs.envs.echo.server import EchoAction, EchoObservation, EchoServer
+from trl_envs.rollout.openenv_core import create_fastapi_app
 
 GAMES = {
     "echo": (EchoServer, EchoAction, EchoObservation),

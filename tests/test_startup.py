@@ -45,6 +45,18 @@ def test_the_launcher_never_loads_anything_heavy(arguments: tuple[str, ...]) -> 
     assert not loaded_by(*arguments) & set(HEAVY)
 
 
+@pytest.mark.parametrize("module", ["rollout.session", "envs.catch.server", "envs.wordle.environment"])
+def test_sessions_and_servers_leave_openenvs_web_interface_out_and_others_can_have_it(module: str) -> None:
+    code = (
+        f"import sys, trl_envs.{module}\n"
+        "print('gradio' in sys.modules)\n"
+        "import openenv.core.env_server.web_interface as web\n"
+        "print(web.gr.Blocks.__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["False", "Blocks"]
+
+
 def test_the_module_runs_like_the_command(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "trl_envs", "--version"], capture_output=True, text=True, timeout=60, check=True

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from openenv.core.env_server.http_server import create_fastapi_app
-
 from tests.loopback import LiveServer, serving_app
 from trl_envs.envs.episode import Episode
 from trl_envs.envs.game import GameEnvironment
@@ -17,6 +15,7 @@ from trl_envs.envs.textarena.games import GameFactory
 from trl_envs.envs.textarena.server import TextArenaServer
 from trl_envs.envs.textarena.settings import GameSettings
 from trl_envs.envs.textarena.wire import TextArenaAction, TextArenaObservation
+from trl_envs.rollout.openenv_core import create_fastapi_app
 
 Policy = Callable[[str, Episode, random.Random], tuple[str, dict[str, Any]] | None]
 

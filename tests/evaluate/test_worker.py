@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from openenv.core.env_server.http_server import create_fastapi_app
-
 from tests.evaluate.playing import catch_config
 from tests.loopback import serving, serving_app
 from trl_envs.config.store import to_yaml
@@ -20,6 +18,7 @@ from trl_envs.results.episodes import read_episodes
 from trl_envs.results.evaluation import Evaluation, read_evaluation
 from trl_envs.results.outcome import Outcome
 from trl_envs.results.rundir import RunDirectory
+from trl_envs.rollout.openenv_core import create_fastapi_app
 from trl_envs.rollout.session import SessionOpener, SessionSettings
 
 FACTS = MachineFacts(gpus=[], mps=False, vllm=None, free_port=lambda host: 1, variables=dict(os.environ))

@@ -7,8 +7,6 @@ import threading
 from contextlib import ExitStack
 from pathlib import Path
 
-from openenv.core.env_server.http_server import create_fastapi_app
-
 from tests.loopback import LiveServer, serving, serving_app
 from tests.preflight.games import SeedlessServer
 from tests.preflight.probing import opened, planned, probed, reported
@@ -19,6 +17,7 @@ from trl_envs.plan.build import build_plan
 from trl_envs.preflight.probe import probe
 from trl_envs.preflight.probe_report import Collector
 from trl_envs.preflight.probe_sessions import latency, open_all
+from trl_envs.rollout.openenv_core import create_fastapi_app
 from trl_envs.rollout.session import SessionOpener
 
 

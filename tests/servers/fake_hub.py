@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.loopback import serving_app
+from tests.loopback import GAMES, serving_app
+from trl_envs.rollout.openenv_core import create_fastapi_app
 
 TOKEN = "hf_SecretOfTheTests"
 UNKNOWN = (
@@ -129,10 +130,6 @@ class Seen:
 @contextmanager
 def space_serving(sessions: int = 24, *, private: bool = False) -> Iterator[Seen]:
     """The game of catch as a Space would serve it: a private one lets nobody in without the token."""
-    from openenv.core.env_server.http_server import create_fastapi_app
-
-    from tests.loopback import GAMES
-
     requests: list[tuple[str, str | None]] = []
 
     def make_app() -> Callable[..., Awaitable[None]]:

@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.env_server.http_server import create_fastapi_app
-
 from trl_envs.errors import ConfigError
+from trl_envs.rollout.openenv_core import create_fastapi_app
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

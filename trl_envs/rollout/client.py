@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from openenv.core.client_types import StepResult
-from openenv.core.generic_client import GenericEnvClient
 from websockets.asyncio.client import ClientConnection
+
+from trl_envs.rollout.openenv_core import GenericEnvClient, StepResult
 
 # websockets waits this long for the far end's half of the closing handshake before it drops the socket.
 CLOSE_TIMEOUT_S = 2.0

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from openenv.core.client_types import StepResult
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from trl_envs.errors import ServerFull, SessionLost
 from trl_envs.rollout.client import MalformedReplyError, OneConnectionClient
+from trl_envs.rollout.openenv_core import StepResult
 from trl_envs.rollout.schema import fetch_action_fields
 
 FIRST_PAUSE_S = 0.05

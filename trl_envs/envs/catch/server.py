@@ -12,12 +12,11 @@ import uuid
 from typing import Any
 
 import pyspiel
-from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import Action, Observation, State
 from pydantic import Field
 
 from trl_envs.envs.serving import build_app
 from trl_envs.errors import ConfigError
+from trl_envs.rollout.openenv_core import Action, Environment, Observation, State
 
 GAME_VARIABLE = "OPENSPIEL_GAME"
 
@@ -81,6 +80,10 @@ class CatchServer(Environment):  # type: ignore[misc]
         self._state.step_count += 1
         over = self._position.is_terminal()
         return self._observe("terminal" if over else "playing", float(self._position.rewards()[0]))
+
+    def close(self) -> None:
+        """Ends the game. A server that forgets idle sessions still takes their steps, which must not play on."""
+        self._position = None
 
     @property
     def state(self) -> State:

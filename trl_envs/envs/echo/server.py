@@ -8,11 +8,10 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import Action, Observation, State
 from pydantic import Field
 
 from trl_envs.envs.serving import build_app
+from trl_envs.rollout.openenv_core import Action, Environment, Observation, State
 
 REWARD_PER_CHARACTER = 0.1
 

@@ -10,13 +10,12 @@ import functools
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.env_server.interfaces import Environment
-
 from trl_envs.envs.serving import build_app
 from trl_envs.envs.textarena.games import GameFactory
 from trl_envs.envs.textarena.settings import GameKind, GameSettings
 from trl_envs.envs.textarena.signals import WordleSignals
 from trl_envs.envs.textarena.wire import TextArenaAction, TextArenaMessage, TextArenaObservation, TextArenaState
+from trl_envs.rollout.openenv_core import Environment
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -78,6 +77,10 @@ class TextArenaServer(Environment):  # type: ignore[misc]
             for place in (observation.info, observation.metadata, self._last_info):
                 place["reward_signals"] = signals
         return observation
+
+    def close(self) -> None:
+        """Ends the game. A server that forgets idle sessions still takes their steps, which must not play on."""
+        self._game = None
 
     @property
     def state(self) -> TextArenaState:

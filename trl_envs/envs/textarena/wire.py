@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from openenv.core.env_server.types import Action, Observation, State
 from pydantic import BaseModel, Field
+
+from trl_envs.rollout.openenv_core import Action, Observation, State
 
 
 class TextArenaMessage(BaseModel):
