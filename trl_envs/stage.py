@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from trl_envs.config.compose import Composed
 from trl_envs.config.schema import TrainConfig
+from trl_envs.config.token import token_for
 from trl_envs.errors import ProcessExited, StartupError
 from trl_envs.plan.launch_plan import LaunchPlan
-from trl_envs.preflight.findings import Report
+from trl_envs.preflight.findings import Finding, Report
 from trl_envs.preflight.live import GRACE_S, forget_report, probe_deadline_s, probe_spec, read_report
+from trl_envs.preflight.space_rules import capacity_findings
 from trl_envs.results.evaluation import Evaluation, read_evaluation
 from trl_envs.results.outcome import Outcome, read_outcome
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.runtime.child import Child
 from trl_envs.runtime.supervisor import Supervisor
 from trl_envs.servers.health import Heartbeat
+from trl_envs.servers.hub import Hub
+from trl_envs.servers.images import pull_missing
+from trl_envs.servers.space import await_spaces, find_spaces
 from trl_envs.servers.start import heartbeat, start_servers
 
 
@@ -27,6 +33,9 @@ class Display(Protocol):
 
     def planned(self, plan: LaunchPlan, run: RunDirectory) -> None:
         """The plan, before anything starts."""
+
+    def server_awaited(self, name: str, what: str) -> None:
+        """Something that takes long is being done for the servers of an environment."""
 
     def server_ready(self, name: str, urls: tuple[str, ...], seconds: float) -> None:
         """The servers of an environment answer."""
@@ -55,6 +64,7 @@ class Stage:
         display: Shows what goes on.
         supervisor: Starts and watches the children.
         beat: Listens to the servers.
+        refused: What the Hub says against its Spaces. No server was started then, and there is nothing to probe.
     """
 
     run: RunDirectory
@@ -63,18 +73,23 @@ class Stage:
     display: Display
     supervisor: Supervisor
     beat: Heartbeat
+    refused: Sequence[Finding] = ()
 
     def probe(self, *, all_sessions: bool) -> Report:
         """Tries in a child what can only be tried: imports, template, sessions, an episode.
 
+        Nothing is tried of what the Hub speaks against already.
+
         Args:
-            all_sessions: Whether to open all sessions on public Spaces too.
+            all_sessions: Whether to open all sessions on Spaces of others too.
 
         Raises:
             StartupError: It gave no result in time.
             ProcessExited: It died, or a server did.
         """
         forget_report(self.run.path)
+        if self.refused:
+            return Report(list(self.refused))
         self.display.probing()
         probe = self.supervisor.start(probe_spec(self.plan, self.run.path, all_sessions=all_sessions))
         limit_s = probe_deadline_s(self.config.rollout) + GRACE_S
@@ -146,17 +161,33 @@ class Stage:
 
 
 @contextmanager
-def standing(run: RunDirectory, plan: LaunchPlan, config: TrainConfig, display: Display) -> Iterator[Stage]:
+def standing(run: RunDirectory, plan: LaunchPlan, composed: Composed, display: Display) -> Iterator[Stage]:
     """The servers of a run, started, answering and listened to; stopped with all else at the end.
 
+    Where the Hub says that a Space is too small, nothing is started, and `probe` gives that as its report.
+
     Raises:
-        StartupError: A server died, or didn't answer in time.
+        PreflightError: There is no such Space, or no token for it.
+        StartupError: A server died, or didn't answer in time; an image or a Space can't be had.
         Interrupted: A signal came.
     """
+    config = composed.config
     with Supervisor(run.logs_dir) as supervisor:
-        servers = start_servers(plan, supervisor, display.server_ready)
-        with heartbeat(plan, servers, config.server, config.rollout) as beat:
-            yield Stage(run, plan, config, display, supervisor, beat)
+        hub = Hub(token_for(config.server), supervisor.check_interrupted)
+        found = find_spaces(plan, config.server, hub)
+        user = found.user.name if found.user else None
+        refused = capacity_findings(config, found.plan, user, composed.overrides)
+        if refused:
+            yield Stage(run, found.plan, config, display, supervisor, Heartbeat({}), refused)
+            return
+        located = await_spaces(found.plan, config.server, hub, display.server_awaited)
+        if located != plan:
+            # Probe, trainer and evaluations read the addresses from there.
+            run.write_plan(located.as_dict())
+        pull_missing(located, supervisor, display.server_awaited)
+        servers = start_servers(located, supervisor, display.server_ready)
+        with heartbeat(located, servers, config.server, config.rollout) as beat:
+            yield Stage(run, located, config, display, supervisor, beat)
 
 
 def _ended_early(what: str, child: Child) -> ProcessExited:

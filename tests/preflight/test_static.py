@@ -30,6 +30,7 @@ def facts(**changes: Any) -> MachineFacts:
         "variables": {},
         "port_is_free": lambda host, port: True,
         "versions": INSTALLED,
+        "docker_problem": lambda: "",
     }
     return MachineFacts(**{**values, **changes})
 

@@ -76,6 +76,7 @@ def _model_problems(config: TrainConfig) -> Iterator[Problem]:
 def _other_problems(config: TrainConfig) -> Iterator[Problem]:
     for key, value in (
         ("server.ready_timeout_s", config.server.ready_timeout_s),
+        ("server.space_timeout_s", config.server.space_timeout_s),
         ("server.heartbeat_timeout_s", config.server.heartbeat_timeout_s),
     ):
         if not value > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 import warnings
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from types import TracebackType
 from trl_envs.errors import Interrupted, ProcessExited, StartupError
 from trl_envs.plan.spec import ProcessSpec
 from trl_envs.runtime.child import Child, start_child
-from trl_envs.runtime.guard import end_groups, running_groups
+from trl_envs.runtime.guard import clean_up, end_groups, running_groups
 from trl_envs.runtime.ready import ask_ready, check_port_free
 from trl_envs.runtime.signals import SignalRecorder
 from trl_envs.runtime.watchdog import Watchdog
@@ -91,11 +92,11 @@ class Supervisor:
             if not answer:
                 return time.monotonic() - started
             if time.monotonic() >= deadline:
+                longer = f"raise {ready.key}" if ready.key else "give it longer"
                 raise StartupError(
                     f"{child.name} wasn't ready within {ready.timeout_s:g} s at {ready.url}: {answer}\n"
                     f"{child.describe_log()}",
-                    "give it longer if it is slow to load, or start it by hand to see what it does: "
-                    + child.spec.command(),
+                    f"{longer} if it is slow to load, or start it by hand to see what it does: {child.spec.command()}",
                 )
             time.sleep(READY_POLL_S)
 
@@ -153,6 +154,15 @@ class Supervisor:
                 warnings.warn(f"{child.name} (pid {child.pid}) can't be killed", RuntimeWarning, stacklevel=3)
                 return
             child.wait()
+        # The guard forgets the child only afterwards, so that it cleans up if this process is killed meanwhile.
+        problem = clean_up(child.spec.cleanup) if child.spec.cleanup else ""
+        if problem:
+            by_hand = shlex.join(child.spec.cleanup)
+            warnings.warn(
+                f"{child.name} may have left something behind ({problem}); to remove it: {by_hand}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         self._children.remove(child)
         if self._watchdog is not None:
             self._watchdog.remove(child.pid)
