@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-conformance check bench wheel tiny-agent clean
+.PHONY: help setup demo test test-slow test-conformance openenv-checkout check bench wheel tiny-agent clean
 
 help:  ## what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/  make \1\t/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/  make \1\t/' | expand -t 25
 
 setup: $(READY)  ## install trl-env and its tools into .venv (CPU build of torch)
 
@@ -34,12 +34,13 @@ test-slow: setup  ## the tests that take longer: a wheel in a fresh environment,
 	$(BIN)/python -m pytest -q -n 2 --dist load -m 'slow and not conformance'
 
 # Each official server is installed from the checkout into a virtual environment of its own below CONFORMANCE_CACHE, some
-# minutes and 2 GB at first, and kept there.
-test-conformance: setup  ## our environments against OpenEnv's own servers; needs OPENENV=CHECKOUT
+# minutes and 1.5 GB at first, and kept there.
+test-conformance: openenv-checkout setup  ## our environments against OpenEnv's own servers; OPENENV=CHECKOUT
+	OPENENV='$(OPENENV)' $(BIN)/python -m pytest -v --tb=short -m conformance tests/conformance
+
+openenv-checkout:
 	@test -d '$(OPENENV)/envs' || { echo "error: OPENENV='$(OPENENV)' is no checkout of OpenEnv" >&2; echo >&2; \
 	  echo "hint: git clone https://github.com/meta-pytorch/OpenEnv && make test-conformance OPENENV=OpenEnv" >&2; exit 2; }
-	OPENENV='$(OPENENV)' $(BIN)/python -m pytest -q -rA --tb=short -m conformance tests/conformance
-
 
 check: setup  ## format, lint and types
 	$(BIN)/ruff format --check .
