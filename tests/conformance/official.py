@@ -130,8 +130,8 @@ def versions(python: Path) -> str:
         capture_output=True,
         text=True,
     ).stdout.split()
-    wanted = ("openenv", "TextArena", "open-spiel", "open_spiel", "textarena", "nltk", "fastmcp=", "fastapi=", "websockets=")
-    return ", ".join(line for line in listed if line.startswith(wanted))
+    wanted = ("openenv", "open-spiel", "open_spiel", "textarena", "nltk", "fastmcp=", "fastapi=", "websockets=")
+    return ", ".join(line for line in listed if line.lower().startswith(wanted))
 
 
 @contextmanager
