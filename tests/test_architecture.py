@@ -16,6 +16,8 @@ MAY_IMPORT = {
     "plan": {"config", "machine"},
     "runtime": {"plan"},
     "servers": {"config", "runtime", "plan"},
+    # servers/docker.py: the child process that runs a container through openenv's provider.
+    "container": set(),
     "rollout": set(),
     "envs": {"rollout"},
     "agent": {"config", "envs", "rollout"},
@@ -53,6 +55,8 @@ PARENT = {
 
 def room_of(path: Path) -> str:
     parts = path.relative_to(PACKAGE).with_suffix("").parts
+    if parts == ("servers", "docker"):
+        return "container"
     return "probe" if parts[0] == "preflight" and parts[-1].startswith("probe") else parts[0]
 
 
@@ -88,6 +92,7 @@ def test_imports_stay_within_the_table(path: Path) -> None:
             assert path.name == "openenv_core.py", "import it from rollout/openenv_core.py, which leaves gradio out"
         if room in PARENT:
             assert not module.startswith("trl_envs.preflight.probe"), f"{module} is for the probe's own process"
+            assert module != "trl_envs.servers.docker", f"{module} is a process of its own"
 
 
 def test_every_file_and_function_is_of_a_size_to_be_read() -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +16,7 @@ from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.resume import resumed
 from trl_envs.config.store import to_yaml
 from trl_envs.errors import ConfigError, Interrupted, ProcessExited, TrlEnvError
-from trl_envs.machine import free_port, gpus, has_mps, installed_versions
+from trl_envs.machine import docker_problem, free_port, gpus, has_mps, installed_versions
 from trl_envs.paths import make_importable
 from trl_envs.plan.batch import build_batch
 from trl_envs.plan.build import build_plan, build_servers
@@ -52,10 +53,11 @@ def check(composed: Composed, display: Display, *, all_sessions: bool = False) -
     Args:
         composed: What was asked for.
         display: Shows it.
-        all_sessions: Whether to open all sessions on public Spaces too.
+        all_sessions: Whether to open all sessions on Spaces of others too.
 
     Raises:
-        StartupError: A server didn't start, or the probe hung.
+        PreflightError: There is no such Space, or no token for it.
+        StartupError: A server didn't start, a Space can't be had, or the probe hung.
         ProcessExited: A server or the probe ended too early.
         Interrupted: Ctrl-C or a signal.
     """
@@ -67,7 +69,7 @@ def check(composed: Composed, display: Display, *, all_sessions: bool = False) -
         run = RunDirectory(Path(folder))
         plan = build_plan(composed.config, facts, run.path, composed.import_folders)
         _write_down(run, composed, plan)
-        with standing(run, plan, composed.config, display) as stage:
+        with standing(run, plan, composed, display, play=False) as stage:
             return stage.probe(all_sessions=all_sessions)
 
 
@@ -77,7 +79,7 @@ def train(composed: Composed, display: Display, *, all_sessions: bool = False) -
     Args:
         composed: What was asked for.
         display: Shows it.
-        all_sessions: Whether the probe may open all sessions on public Spaces too.
+        all_sessions: Whether the probe may open all sessions on Spaces of others too.
 
     Returns:
         What came of it.
@@ -103,7 +105,7 @@ def resume(run_dir: Path, arguments: Sequence[str], display: Display, *, all_ses
         run_dir: The run's directory.
         arguments: Overrides as typed; what the checkpoint follows from can't change (config/resume.py).
         display: Shows it.
-        all_sessions: Whether the probe may open all sessions on public Spaces too.
+        all_sessions: Whether the probe may open all sessions on Spaces of others too.
 
     Returns:
         What came of it.
@@ -181,7 +183,7 @@ def _carry_out(
     record = RunRecord.begin(run, composed.config.recipe, composed.config.preset, versions, attempt)
     write_record(run, record)
     try:
-        with standing(run, plan, composed.config, display) as stage:
+        with standing(run, plan, composed, display) as stage:
             report = stage.probe(all_sessions=all_sessions)
             display.probed(report)
             raise_errors(report)
@@ -229,6 +231,8 @@ def machine_facts() -> MachineFacts:
         free_port=free_port,
         variables=dict(os.environ),
         versions=installed_versions(WINDOWS),
+        # Several rules may ask, and an engine that hangs should be waited for once.
+        docker_problem=cache(docker_problem),
     )
 
 

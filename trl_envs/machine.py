@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 # A driver in trouble makes nvidia-smi hang for ever.
 NVIDIA_SMI_TIMEOUT_S = 10.0
+# And a container engine that is starting up, or being updated, lets its client wait.
+DOCKER_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,25 @@ def _visible(found: Mapping[str, Gpu], visible: str) -> GpuQuery:
 def has_mps() -> bool:
     """Whether this is a Mac with an Apple GPU, which torch uses as `mps`."""
     return platform.system() == "Darwin" and platform.machine() == "arm64"
+
+
+def docker_problem(timeout_s: float = DOCKER_TIMEOUT_S) -> str:
+    """Why no container can be run here; empty if one can.
+
+    Args:
+        timeout_s: After this an engine that doesn't answer counts as broken.
+    """
+    if shutil.which("docker") is None:
+        return "the program docker isn't on PATH"
+    command = ["docker", "version", "--format", "{{.Server.Version}}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return f"docker version gave no answer within {timeout_s:g} s"
+    except OSError as error:
+        return f"the program docker can't be run: {error}"
+    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return "" if done.returncode == 0 else said[-1] if said else f"docker version gave exit code {done.returncode}"
 
 
 def installed_versions(names: Iterable[str]) -> dict[str, str | None]:

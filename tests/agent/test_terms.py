@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.agent.plain_env import Configured, Plain
-from trl_envs.agent.environments import EnvironmentClock, episode_of, instrumented
+from trl_envs.agent.clock import EnvironmentClock
+from trl_envs.agent.environments import episode_of, instrumented
 from trl_envs.agent.terms import build_terms, reward_function
 from trl_envs.config.schema import EnvConfig
 from trl_envs.envs.episode import Episode

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from trl_envs.agent.environments import EnvironmentClock, build_factories
+from trl_envs.agent.clock import EnvironmentClock
+from trl_envs.agent.environments import build_factories
 from trl_envs.agent.models import load_tokenizer
 from trl_envs.config.compose import compose
 from trl_envs.config.schema import EnvConfig, ModelConfig, RolloutConfig, TrainConfig

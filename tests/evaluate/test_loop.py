@@ -9,8 +9,9 @@ import pytest
 from tests.agent import plain_env
 from tests.evaluate.playing import SAMPLED, catch_config, catch_factory, player
 from tests.loopback import serving
+from trl_envs.agent.clock import EnvironmentClock
 from trl_envs.agent.dataset import build_rows
-from trl_envs.agent.environments import EnvironmentClock, instrumented
+from trl_envs.agent.environments import instrumented
 from trl_envs.agent.terms import build_terms
 from trl_envs.config.schema import EnvConfig
 from trl_envs.evaluate.batches import evaluation_rows, play_rows, score

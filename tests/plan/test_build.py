@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ A100 = Gpu(index=0, name="A100", memory_gib=80.0, compute_capability=8.0)
 
 def facts(**changes: Any) -> MachineFacts:
     values: dict[str, Any] = {"gpus": [], "mps": False, "vllm": None, "free_port": lambda host: 8765, "variables": {}}
+    values |= {"docker_problem": lambda: "", "unique_id": lambda: "1f00"}
     return MachineFacts(**{**values, **changes})
 
 
@@ -62,8 +64,13 @@ def test_the_mode_follows_from_config_and_machine(
         (("launch.processes=2",), {"gpus": [A100]}, "1 GPU(s) are visible", "launch.processes=1"),
         (("launch.processes=2",), {"mps": True}, "one Metal device", "launch.processes=1"),
         (("server=url",), {}, "envs.catch.url isn't set", "envs.catch.url=http"),
-        (("server=space",), {}, "server=space", "envs.catch.url=http"),
-        (("envs.catch.server=docker",), {}, "server=docker", "server=local"),
+        (("server=space", "envs.catch.space=null"), {}, "names no Space", "envs.catch.space=OWNER/NAME"),
+        (("server=space", "envs.catch.space=catch"), {}, "no name of a Space", "envs.catch.url"),
+        (("server=space", "envs.catch.space=https://me-catch.hf.space"), {}, "no name of a Space", "envs.catch.url"),
+        (("envs.catch.server=docker", "envs.catch.image=null"), {}, "no container image", "envs.catch.image="),
+        (("server=docker", "envs.catch.image=--privileged"), {}, "no container image", "envs.catch.image="),
+        (("server=docker",), {"docker_problem": lambda: "no daemon"}, "no daemon", "server=local"),
+        (("server=docker", "server.port=70000"), {}, "server.port=70000", "server.port=8001"),
         (("envs.catch.url=localhost:8001",), {}, "no http(s) URL", "http://HOST:PORT"),
         (("envs.catch.url=[]",), {}, "empty list", "http://HOST:PORT"),
         (("envs.catch.url=3",), {}, "no http(s) URL", "http://HOST:PORT"),
@@ -101,6 +108,57 @@ def test_a_url_is_used_as_it_is_whatever_the_server_mode() -> None:
     assert planned.environments["catch"].urls == ("http://a:1", "http://b:2")
     assert planned.environments["catch"].process is None
     assert [spec.name for spec in planned.processes()] == ["trainer"]
+
+
+def test_a_container_is_a_process_on_loopback_whose_name_the_plan_knows() -> None:
+    planned = plan("preset=smoke", "envs.catch.server=docker", "envs.catch.image=me/catch:1")
+    server = planned.environments["catch"]
+    assert server.process is not None and server.process.ready is not None
+    assert server.process.argv[1:6] == (
+        "-m",
+        "trl_envs.servers.docker",
+        "trl-env-catch-1f00",
+        "me/catch:1",
+        "127.0.0.1:8765",
+    )
+    assert set(server.process.argv[6:]) == {"OPENSPIEL_GAME=catch", "MAX_CONCURRENT_ENVS=10"}
+    assert server.process.cleanup == ("docker", "rm", "--force", "--volumes", "trl-env-catch-1f00")
+    assert server.process.ready.url == "http://127.0.0.1:8765/health"
+    assert (server.urls, server.image, server.shared) == (("http://127.0.0.1:8765",), "me/catch:1", False)
+    assert [spec.name for spec in planned.processes()] == ["server-catch", "trainer"]
+
+
+def test_containers_share_no_port_and_ask_for_docker_once() -> None:
+    asked: list[int] = []
+    with pytest.raises(PreflightError, match="can't serve 2 environments"):
+        composed = compose(["recipe=multi_env", "server=docker", "server.port=9001"])
+        build_plan(composed.config, facts(docker_problem=lambda: asked.append(1) or ""), Path("/runs/one"), [])
+    assert asked == [1]
+    plan(docker_problem=lambda: pytest.fail("nobody wants a container"))
+
+
+def test_a_space_has_no_address_until_the_hub_has_given_it() -> None:
+    planned = plan("server=space")
+    server = planned.environments["catch"]
+    assert (server.space, server.urls, server.process, server.token) == ("openenv/openspiel_env", (), None, False)
+    assert server.shared
+    found = planned.with_servers({"catch": replace(server, urls=("https://x.hf.space",))})
+    assert found.environments["catch"].urls == ("https://x.hf.space",)
+    assert found.trainer == planned.trainer
+
+
+@pytest.mark.parametrize(
+    ("url", "public"),
+    [
+        ("https://me-catch.hf.space", True),
+        ("https://me-catch.hf.space/sub", True),
+        ("http://me-catch.hf.space", False),
+        ("https://hf.space.example.com", False),
+        ("http://127.0.0.1:8001", False),
+    ],
+)
+def test_an_address_that_may_be_somebody_elses_space_is_told_by_its_look(url: str, public: bool) -> None:
+    assert plan(f"envs.catch.url={url}").environments["catch"].shared is public
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,13 @@ from trl_envs.preflight.probe_protocol import check_protocols
 from trl_envs.preflight.probe_report import Collector
 
 
-def compared(folder: Path, *overrides: str, process: Any = None) -> Report:
-    """The report of this check alone, as if the servers had been started by the run if `process` is given."""
+def compared(folder: Path, *overrides: str, **plan_fields: Any) -> Report:
+    """The report of this check alone, the servers planned as `plan_fields` say."""
     composed, plan = planned(folder, *overrides)
     servers = plan.as_dict()["environments"]
     collector = Collector(60)
     candidates = load_candidates(composed.config, servers, collector)
-    servers = {name: {**server, "process": process} for name, server in servers.items()}
+    servers = {name: {**server, **plan_fields} for name, server in servers.items()}
     playable = check_protocols(composed.config, servers, candidates, collector)
     report = reported(collector, folder)
     assert bool(playable) is not bool(report.errors)
@@ -76,11 +76,21 @@ def test_of_several_servers_the_wrong_one_is_named(tmp_path: Path) -> None:
     assert right.url not in finding.message
 
 
-def test_a_server_that_the_run_starts_itself_has_another_fix(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("plan_fields", "key"),
+    [
+        ({}, "envs.catch.url"),
+        ({"process": {"name": "server-catch"}}, "envs.catch.app"),
+        ({"process": {"name": "server-catch"}, "image": "echo:latest"}, "envs.catch.image"),
+        ({"space": "openenv/echo_env"}, "envs.catch.space"),
+    ],
+)
+def test_the_fix_is_where_the_server_was_named(plan_fields: dict[str, Any], key: str, tmp_path: Path) -> None:
     with serving("echo") as server:
-        report = compared(tmp_path, "recipe=catch", f"envs.catch.url={server.url}", process={"name": "server-catch"})
+        report = compared(tmp_path, "recipe=catch", f"envs.catch.url={server.url}", **plan_fields)
     (finding,) = report.errors
-    assert "envs.catch.app=" in finding.hint
+    assert finding.key == key
+    assert key in finding.hint
 
 
 def test_without_a_schema_or_a_declaration_the_sessions_decide(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
+from contextlib import ExitStack
 from pathlib import Path
-
-import pytest
 
 from tests.loopback import LiveServer, serving, serving_app
 from tests.preflight.games import SeedlessServer
@@ -14,7 +14,6 @@ from tests.preflight.test_static import facts
 from trl_envs.config.compose import compose
 from trl_envs.envs.catch.server import CatchAction, CatchObservation
 from trl_envs.plan.build import build_plan
-from trl_envs.preflight.live import is_public_space
 from trl_envs.preflight.probe import probe
 from trl_envs.preflight.probe_report import Collector
 from trl_envs.preflight.probe_sessions import latency, open_all
@@ -122,31 +121,49 @@ def test_a_dead_server_is_a_finding(tmp_path: Path) -> None:
     assert report.figures["capacity"][0]["found"] == 0
 
 
-@pytest.mark.parametrize(
-    ("url", "public"),
-    [
-        ("https://me-catch.hf.space", True),
-        ("https://me-catch.hf.space/sub", True),
-        ("http://me-catch.hf.space", False),
-        ("https://hf.space.example.com", False),
-        ("http://127.0.0.1:8001", False),
-    ],
-)
-def test_public_spaces_are_told_by_their_address(url: str, public: bool) -> None:
-    assert is_public_space(url) is public
+def test_a_space_of_somebody_else_gets_one_session_unless_asked(tmp_path: Path, roomy: LiveServer) -> None:
+    composed, plan = planned(tmp_path, "server=space")
+    # As the Hub would have it; servers/test_space.py asks one.
+    space = dataclasses.replace(plan.environments["catch"], urls=(roomy.url,), shared=True)
+    for all_sessions in (False, True):
+        collector = Collector(60)
+        servers = plan.with_servers({"catch": space}).as_dict()["environments"]
+        probe(composed.config, servers, collector, all_sessions=all_sessions)
+        report = reported(collector, tmp_path)
+        entry = report.figures["capacity"][0]
+        assert (entry["tried"], entry["needed"]) == (8 if all_sessions else 1, 8)
+        warned = [finding for finding in report.findings if finding.hint.startswith("add --probe")]
+        assert [finding.key for finding in warned] == ([] if all_sessions else ["envs.catch.space"])
 
 
-def test_a_public_space_gets_one_session_unless_asked(
-    tmp_path: Path, roomy: LiveServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # There is no Space to be had here; what counts as one is tested above.
-    for module in ("probe", "probe_sessions"):
-        monkeypatch.setattr(f"trl_envs.preflight.{module}.is_public_space", lambda url: True)
-    report = probed(tmp_path, f"envs.catch.url={roomy.url}")
-    (finding,) = report.findings
-    assert (finding.level, finding.hint.split()[:2]) == ("warning", ["add", "--probe"])
-    assert (report.figures["capacity"][0]["tried"], report.figures["capacity"][0]["needed"]) == (1, 8)
-    assert not probed(tmp_path, f"envs.catch.url={roomy.url}", all_sessions=True).findings
+def test_a_space_that_turns_out_too_small_can_be_copied(tmp_path: Path) -> None:
+    composed, plan = planned(tmp_path, "server=space")
+    with serving("catch", 2) as server:
+        own = dataclasses.replace(plan.environments["catch"], urls=(server.url,), shared=False)
+        collector = Collector(60)
+        probe(
+            composed.config, plan.with_servers({"catch": own}).as_dict()["environments"], collector, all_sessions=False
+        )
+    (finding,) = reported(collector, tmp_path).errors
+    assert finding.key == "envs.catch.space"
+    assert "8 sessions needed at once, 2 found" in finding.message
+    assert "trl-env space duplicate recipe=catch --sessions 8 --to USER/openspiel_env" in finding.hint
+    assert "ask for fewer: grpo." in finding.hint
+
+
+def test_servers_of_one_session_each_serve_a_batch_together(tmp_path: Path) -> None:
+    four = ["grpo.per_device_train_batch_size=2", "grpo.gradient_accumulation_steps=2", "grpo.num_generations=2"]
+    with ExitStack() as stack:
+        urls = [stack.enter_context(serving("catch", 1)).url for _ in range(4)]
+        report = probed(tmp_path, f"envs.catch.url=[{','.join(urls)}]", *four)
+        assert not report.findings
+        entry = report.figures["capacity"][0]
+        assert (entry["needed"], entry["found"], entry["urls"]) == (4, 4, sorted(urls))
+        report = probed(tmp_path, f"envs.catch.url=[{','.join(urls[:3])}]", *four)
+    (finding,) = report.errors
+    assert (finding.key, report.figures["capacity"][0]["found"]) == ("envs.catch.url", 3)
+    assert "4 sessions needed at once, 3 found" in finding.message
+    assert "name more servers in the list" in finding.hint
 
 
 def test_the_percentile_is_the_nearest_rank() -> None:

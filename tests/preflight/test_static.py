@@ -30,6 +30,7 @@ def facts(**changes: Any) -> MachineFacts:
         "variables": {},
         "port_is_free": lambda host, port: True,
         "versions": INSTALLED,
+        "docker_problem": lambda: "",
     }
     return MachineFacts(**{**values, **changes})
 
@@ -101,7 +102,7 @@ BROKEN: list[tuple[str, dict[str, Any], str, str]] = [
     ("eval.episodes=-5", {}, "eval.episodes", "eval.episodes=200"),
     ("eval.temperature=0", {}, "eval.temperature", "eval.temperature=null"),
     ("server.heartbeat_timeout_s=0", {}, "server.heartbeat_timeout_s", "server.heartbeat_timeout_s=30"),
-    ("rollout.concurrency=4", {}, "rollout.concurrency", "rollout.concurrency=null"),
+    ("rollout.concurrency=-4", {}, "rollout.concurrency", "rollout.concurrency=1"),
     ("watch.on_dead_signal=stop", {}, "watch was set", "leave out the keys of watch"),
     ("launch.vllm_args=[--enforce-eager]", {}, "launch.vllm_args", "leave it out"),
     ("server.ready_timeout_s=0", {}, "server.ready_timeout_s", "server.ready_timeout_s=60"),

@@ -19,7 +19,7 @@ SECRET = "hf_very_secret"
 
 
 def client_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "openenv-sync-client-loop"]
+    return [thread for thread in threading.enumerate() if thread.name == "trl-env-sessions"]
 
 
 @pytest.fixture(autouse=True)

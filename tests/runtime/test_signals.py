@@ -95,7 +95,7 @@ from tests.runtime.programs import python
 from trl_envs.runtime.supervisor import Supervisor
 from trl_envs.runtime.watchdog import Watchdog
 add = Watchdog.add
-def die(watchdog, group):
+def die(watchdog, group, cleanup):
     if {moment!r} == "after":
         add(watchdog, group)
     print(watchdog.pid, group, flush=True)

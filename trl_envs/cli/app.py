@@ -14,6 +14,7 @@ from trl_envs.cli.list import list_recipes
 from trl_envs.cli.runs import runs
 from trl_envs.cli.serve import serve
 from trl_envs.cli.show import show
+from trl_envs.cli.space import space_app
 from trl_envs.cli.train import train
 from trl_envs.errors import TrlEnvError
 
@@ -47,6 +48,7 @@ app.command("show", context_settings=_OVERRIDES)(show)
 app.command("check", context_settings=_OVERRIDES)(check)
 app.command("train", context_settings=_OVERRIDES)(train)
 app.command("serve", context_settings=_OVERRIDES)(serve)
+app.add_typer(space_app)
 app.command("runs")(runs)
 app.command("doctor")(doctor)
 

@@ -51,6 +51,10 @@ class TrainDisplay:
             f"{batch.sessions} sessions an environment"
         )
 
+    def server_awaited(self, name: str, what: str) -> None:
+        """Something that takes long is being done for the servers of an environment."""
+        self._say(f"server   {name}: {what}")
+
     def server_ready(self, name: str, urls: tuple[str, ...], seconds: float) -> None:
         """The servers of an environment answer."""
         self._say(f"server   {name}: {', '.join(urls)} ready after {seconds:.1f} s")

@@ -23,7 +23,7 @@ Overrides = Annotated[
 ]
 ProbeSpaces = Annotated[
     bool,
-    typer.Option("--probe", help="Open all sessions that the run needs on public Spaces too, for a moment."),
+    typer.Option("--probe", help="Open all sessions that the run needs, for a moment, on Spaces of others too."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 

@@ -92,6 +92,9 @@ def _print_plan(composed: Composed, as_json: bool) -> None:
         typer.echo(json.dumps(plan.as_dict(), indent=2))
         return
     lines = [f"# launch: {plan.mode} on {plan.device} ({plan.reason})"]
+    for name, env in plan.environments.items():
+        if env.space:
+            lines += ["", f"# {name}: plays on the Space {env.space}; the Hub gives its address when the run starts"]
     for spec in plan.processes():
         lines += ["", f"# {spec.name}", spec.command()]
     lines += [

@@ -82,18 +82,20 @@ class ServerConfig:
     """Where environment servers run, unless an environment says otherwise.
 
     Args:
-        mode: local starts the embedded server, url uses what runs already, space and docker as they say.
-        host: Address on which local servers listen.
-        port: TCP port of a local server; null takes a free one.
-        ready_timeout_s: Seconds until a server that doesn't answer counts as failed.
+        mode: local starts the embedded server, docker a container; url uses what runs already, space one of the Hub's.
+        host: Address on which servers that are started here listen (local, docker).
+        port: TCP port of such a server; null takes a free one.
+        ready_timeout_s: Seconds until such a server that doesn't answer counts as failed.
+        space_timeout_s: Seconds for which a Space that sleeps or is being built is waited for.
         heartbeat_timeout_s: Seconds of silence after which a server counts as hung and the run stops.
-        token_env: Name of the environment variable that holds the token for private servers.
+        token_env: Name of the environment variable that holds the token for the Hub and for private servers.
     """
 
     mode: ServerMode = ServerMode.local
     host: str = "127.0.0.1"
     port: int | None = None
     ready_timeout_s: float = 60.0
+    space_timeout_s: float = 600.0
     heartbeat_timeout_s: float = 30.0
     token_env: str = "HF_TOKEN"
 
@@ -209,11 +211,11 @@ class EnvConfig:
     Args:
         environment: `_target_`, the class, and its own settings beside it.
         app: The embedded server, `module:attribute` of an ASGI app (server=local).
-        space: owner/name of a Space (server=space).
-        image: Container image (server=docker).
+        space: owner/name of a Space of the Hub (server=space); the Hub gives its address.
+        image: Container image whose server listens on port 8000 (server=docker).
         url: One URL or a list of URLs; set means: use what already runs, whatever `server` says.
         server: This environment's own server mode, where it differs from `server.mode`.
-        variables: Environment variables of the server.
+        variables: Environment variables of the server that is started (local, docker), and of a copied Space.
         prompt: The user message; what `reset` returns is appended to it.
         system_prompt: A system message before it.
         episodes: Rows of the data set, each with its own episode seed.

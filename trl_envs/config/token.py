@@ -23,6 +23,17 @@ def sends_token(server: ServerConfig, urls: Sequence[str]) -> bool:
     return all(part.scheme == "https" and (part.hostname or "").endswith(".hf.space") for part in parts)
 
 
+def sends_token_to_space(private: bool, address: str) -> bool:
+    """Whether sessions with a Space carry the token: a public one needs none, and its owner would learn it.
+
+    Args:
+        private: What the Hub says of the Space.
+        address: The Space's address as the Hub gave it. The token goes over no unencrypted network.
+    """
+    parts = urlsplit(address)
+    return private and (parts.scheme == "https" or (parts.hostname or "") in ("127.0.0.1", "localhost", "::1"))
+
+
 def token_for(server: ServerConfig) -> str | None:
     """The token that the variable `server.token_env` holds; None if it holds none."""
     return os.environ.get(server.token_env) or None

@@ -7,15 +7,15 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from trl_envs.config.schema import EnvConfig, LaunchMode, TrainConfig
-from trl_envs.config.token import sends_token
-from trl_envs.plan.batch import BatchPlan, batch_problems, build_batch
+from trl_envs.config.schema import LaunchMode, TrainConfig
+from trl_envs.plan.batch import batch_problems, build_batch
+from trl_envs.plan.environments import local_server, plan_environment
 from trl_envs.plan.facts import MachineFacts
-from trl_envs.plan.launch_plan import EnvironmentPlan, LaunchPlan
+from trl_envs.plan.launch_plan import LaunchPlan
 from trl_envs.plan.mix import groups_of
 from trl_envs.plan.problem import Problem, refuse
-from trl_envs.plan.servers import embedded_problems, needs_no_server, server_problems, url_list
-from trl_envs.plan.spec import ProcessSpec, ReadySpec
+from trl_envs.plan.servers import embedded_problems, port_problems, server_problems
+from trl_envs.plan.spec import ProcessSpec
 
 # On a CPU torch's threads spin while they wait for each other. On cores that something else needs too (the
 # environment's server, a second run) that cost a factor of ten and more; passive waiting gives the core away.
@@ -45,7 +45,7 @@ def build_plan(config: TrainConfig, facts: MachineFacts, run_dir: Path, import_f
     batch = build_batch(config)
     mode, reason = launch_mode(config, facts)
     path = _python_path(import_folders, facts.variables)
-    environments = {name: _environment(name, env, config, batch, facts, path) for name, env in config.envs.items()}
+    environments = {name: plan_environment(name, config, batch.sessions, facts, path) for name in config.envs}
     wanted = {**_TRAINER_VARIABLES, **(_CPU_VARIABLES if device_of(facts) == "cpu" else {})}
     variables = {**{k: v for k, v in wanted.items() if k not in facts.variables}, **path}
     trainer = _trainer(config, run_dir, variables)
@@ -91,9 +91,10 @@ def build_servers(
     Raises:
         PreflightError: An environment has none, or its port can't be had.
     """
-    refuse(embedded_problems(config, facts, list(config.envs)))
+    names = list(config.envs)
+    refuse([*embedded_problems(config, names), *port_problems(config, facts, len(names))])
     path = _python_path(import_folders, facts.variables)
-    return {name: _local_server(name, env, config, sessions, facts, path) for name, env in config.envs.items()}
+    return {name: local_server(name, env, config, sessions, facts, path) for name, env in config.envs.items()}
 
 
 def launch_mode(config: TrainConfig, facts: MachineFacts) -> tuple[LaunchMode, str]:
@@ -145,38 +146,6 @@ def _trainer(config: TrainConfig, run_dir: Path, variables: Mapping[str, str]) -
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(config.launch.processes))
     # What the launcher would set itself, with a warning: by default each process takes all cores.
     return ProcessSpec("trainer", (sys.executable, *launcher, *worker), {"OMP_NUM_THREADS": "1", **variables})
-
-
-def _environment(
-    name: str,
-    env: EnvConfig,
-    config: TrainConfig,
-    batch: BatchPlan,
-    facts: MachineFacts,
-    path: Mapping[str, str],
-) -> EnvironmentPlan:
-    if env.url is not None:
-        urls = tuple(str(url).rstrip("/") for url in url_list(env.url))
-        return EnvironmentPlan(urls, batch.sessions, None, token=sends_token(config.server, urls))
-    if needs_no_server(env):
-        return EnvironmentPlan((), batch.sessions, None, token=False)
-    process = _local_server(name, env, config, batch.sessions, facts, path)
-    return EnvironmentPlan((f"http://{process.host}:{process.port}",), batch.sessions, process, token=False)
-
-
-def _local_server(
-    name: str, env: EnvConfig, config: TrainConfig, sessions: int, facts: MachineFacts, path: Mapping[str, str]
-) -> ProcessSpec:
-    port = config.server.port or facts.free_port(config.server.host)
-    variables = {
-        **path,
-        **{key: str(value) for key, value in env.variables.items()},
-        # A closed session is released a moment later than the next one opens, hence a few more than the run holds.
-        "MAX_CONCURRENT_ENVS": str(sessions + max(2, sessions // 8)),
-    }
-    argv = (sys.executable, "-m", "uvicorn", str(env.app), "--host", config.server.host, "--port", str(port))
-    ready = ReadySpec(f"http://{config.server.host}:{port}/health", config.server.ready_timeout_s)
-    return ProcessSpec(f"server-{name}", (*argv, "--log-level", "warning"), variables, ready, port, config.server.host)
 
 
 def _python_path(folders: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from uuid import uuid4
 
-from trl_envs.machine import Gpu, port_is_free
+from trl_envs.machine import Gpu, docker_problem, port_is_free
+
+
+def unique_id() -> str:
+    """Eight hexadecimal digits that nobody else has."""
+    return uuid4().hex[:8]
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,8 @@ class MachineFacts:
         variables: The launcher's environment variables.
         port_is_free: Whether a server could listen on a host and port (0: on any port).
         versions: Installed versions by distribution; what isn't in it isn't checked.
+        docker_problem: Why no container can be run here, empty if one can; asked only if a container is wanted.
+        unique_id: Gives a word for names that nobody else may use at the same time.
     """
 
     gpus: Sequence[Gpu]
@@ -29,3 +37,5 @@ class MachineFacts:
     variables: Mapping[str, str]
     port_is_free: Callable[[str, int], bool] = port_is_free
     versions: Mapping[str, str | None] = field(default_factory=dict)
+    docker_problem: Callable[[], str] = docker_problem
+    unique_id: Callable[[], str] = unique_id

@@ -15,16 +15,25 @@ class EnvironmentPlan:
     """Where one environment's sessions come from.
 
     Args:
-        urls: Base URLs of its servers; sessions are spread over them. None for a class that needs no server.
+        urls: Base URLs of its servers; sessions are spread over them. None for a class that needs no server, and for a
+            Space whose address the Hub hasn't been asked for yet.
         sessions: Sessions that the run will hold open with them at once.
         process: The server that the launcher starts; None if it runs already.
         token: Whether to send the token (of the variable `server.token_env`) along.
+        space: The Space that serves it, owner/name, if it was asked for by that name.
+        declared: Sessions that the Space's own variables allow; None if they can't be read or don't say.
+        shared: Whether the server may be somebody else's, so that not all sessions are opened on it for a trial.
+        image: The container image that `process` runs.
     """
 
     urls: tuple[str, ...]
     sessions: int
     process: ProcessSpec | None
     token: bool
+    space: str | None = None
+    declared: int | None = None
+    shared: bool = False
+    image: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,10 @@ class LaunchPlan:
         servers = [env.process for env in self.environments.values() if env.process is not None]
         before, after = ([self.evaluations[name]] if name in self.evaluations else [] for name in ("before", "after"))
         return [*servers, *before, self.trainer, *after]
+
+    def with_servers(self, environments: Mapping[str, EnvironmentPlan]) -> LaunchPlan:
+        """The plan with what has been found out since about where these environments' sessions come from."""
+        return replace(self, environments={**self.environments, **environments})
 
     def resuming(self, attempt: int, checkpoint: str) -> LaunchPlan:
         """The plan of a later attempt at the same run, whose processes write logs of their own.

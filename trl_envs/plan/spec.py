@@ -14,10 +14,12 @@ class ReadySpec:
     Args:
         url: Polled with GET.
         timeout_s: Seconds until a process that doesn't answer counts as failed.
+        key: The config key that sets `timeout_s`.
     """
 
     url: str
     timeout_s: float
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class ProcessSpec:
         ready: How to tell that it serves; None for a process that isn't a server.
         port: TCP port on which it listens, if any.
         host: Address on which it listens.
+        cleanup: Command that removes what the process leaves outside its own process group, a container for one; run
+            once the process is gone, however it went. Running it twice must do no harm.
     """
 
     name: str
@@ -39,6 +43,7 @@ class ProcessSpec:
     ready: ReadySpec | None = None
     port: int | None = None
     host: str = "127.0.0.1"
+    cleanup: tuple[str, ...] = ()
 
     def command(self) -> str:
         """The process as one line that can be pasted into a shell."""

@@ -25,7 +25,7 @@ def probe_spec(plan: LaunchPlan, run_dir: Path, *, all_sessions: bool) -> Proces
     Args:
         plan: The run's plan, written to the run directory already.
         run_dir: The run directory.
-        all_sessions: Whether to open all sessions on public Spaces too.
+        all_sessions: Whether to open all sessions on Spaces of others too.
     """
     argv = (sys.executable, "-m", "trl_envs.preflight.probe", str(run_dir), *([ALL_SESSIONS] if all_sessions else []))
     return ProcessSpec("probe", argv, plan.trainer.variables)
@@ -34,11 +34,6 @@ def probe_spec(plan: LaunchPlan, run_dir: Path, *, all_sessions: bool) -> Proces
 def probe_deadline_s(rollout: RolloutConfig) -> float:
     """Seconds after which the probe ends with what it has found: time for three calls that hang, beside the rest."""
     return BASE_DEADLINE_S + 3 * rollout.call_timeout_s
-
-
-def is_public_space(url: str) -> bool:
-    """Whether a server is a Space of the Hub, which may be somebody else's and shared by many."""
-    return url.startswith("https://") and url.partition("://")[2].partition("/")[0].endswith(".hf.space")
 
 
 def write_report(run_dir: Path, report: Report) -> None:

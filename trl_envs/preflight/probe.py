@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from trl_envs.config.store import load_config
 from trl_envs.errors import TrlEnvError
 from trl_envs.paths import make_importable
-from trl_envs.preflight.live import ALL_SESSIONS, is_public_space, probe_deadline_s
+from trl_envs.preflight.live import ALL_SESSIONS, probe_deadline_s
 from trl_envs.preflight.probe_network import needs_hub, stay_offline_without_network
 from trl_envs.preflight.probe_report import Collector
 
@@ -62,7 +62,7 @@ def probe(config: TrainConfig, servers: dict[str, Any], collector: Collector, *,
         config: The run's config.
         servers: `environments` of plan.json.
         collector: Takes findings and figures.
-        all_sessions: Whether to open all sessions on public Spaces too.
+        all_sessions: Whether to open all sessions on Spaces of others too.
     """
     if needs_hub(config):
         with collector.doing("asking whether the Hub can be reached"):
@@ -81,7 +81,7 @@ def probe(config: TrainConfig, servers: dict[str, Any], collector: Collector, *,
     check_capacity(config, servers, playable, collector, all_sessions=all_sessions)
     episodes = {}
     for candidate in playable:
-        shared = any(is_public_space(url) for url in candidate.urls) and not all_sessions
+        shared = servers[candidate.name]["shared"] and not all_sessions
         with collector.doing(f"playing {candidate.name}"):
             figures = check_episodes(candidate, collector, pairs=1 if shared else SEED_PAIRS)
         if figures is not None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trl_envs.agent.environments import EnvironmentClock, build_factories, tools_of
+from trl_envs.agent.clock import EnvironmentClock
+from trl_envs.agent.environments import build_factories, tools_of
 from trl_envs.agent.targets import load_target, parameters_of
 from trl_envs.agent.terms import RewardTerm, build_terms
 from trl_envs.config.schema import EnvConfig, TrainConfig

@@ -35,12 +35,12 @@ def check_protocols(
     for candidate in candidates:
         strangers = _strangers(candidate, config.rollout.connect_timeout_s)
         for url, (missing, taken) in strangers.items():
-            started_here = bool(servers[candidate.name]["process"])
+            key, fix = _fix(candidate, servers[candidate.name])
             message = (
                 f"{candidate.name}: {candidate.target.__name__} can't play with {url}: by its /schema the actions "
                 f"there lack {missing}; they have {taken}"
             )
-            collector.error(f"envs.{candidate.name}.url", message, _fix(candidate, started_here))
+            collector.error(key, message, fix)
         if not strangers:
             playable.append(candidate)
     return playable
@@ -65,9 +65,14 @@ def _strangers(candidate: Candidate, timeout_s: float) -> dict[str, tuple[str, s
     return strangers
 
 
-def _fix(candidate: Candidate, started_here: bool) -> str:
-    name = candidate.name
-    if started_here:
-        return f"name the app that serves this environment's game: envs.{name}.app=MODULE:APP"
-    wrong = f"the address belongs to another game's server: correct envs.{name}.url"
-    return f"{wrong}, or use the embedded one: envs.{name}.url=null server=local" if candidate.config.app else wrong
+def _fix(candidate: Candidate, server: Mapping[str, Any]) -> tuple[str, str]:
+    """The key that names the wrong server, and what to do."""
+    chosen = next(
+        (key for key, used in (("space", "space"), ("image", "image"), ("app", "process")) if server[used]), "url"
+    )
+    key = f"envs.{candidate.name}.{chosen}"
+    if chosen == "app":
+        return key, f"name the app that serves this environment's game: {key}=MODULE:APP"
+    wrong = f"that is another game's server: correct {key}"
+    embedded = f", or use the embedded one: envs.{candidate.name}.url=null server=local"
+    return key, wrong + (embedded if candidate.config.app else "")

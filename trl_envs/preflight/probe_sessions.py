@@ -14,9 +14,9 @@ from typing import Any
 from trl_envs.config.schema import RolloutConfig, TrainConfig
 from trl_envs.errors import ServerFull, SessionError
 from trl_envs.plan.batch import fitting_overrides
-from trl_envs.preflight.live import is_public_space
 from trl_envs.preflight.probe_env import CAPACITY_WAIT_S, Candidate
 from trl_envs.preflight.probe_report import Collector
+from trl_envs.preflight.space_rules import copy_command
 from trl_envs.rollout.session import Session, SessionOpener, SessionSettings
 
 # Handshakes are small, and a server that resets slowly isn't hurried by more of them.
@@ -58,18 +58,19 @@ def check_capacity(
         servers: `environments` of plan.json.
         candidates: Environments that could be built.
         collector: Takes findings and the figure `capacity`, one entry a group of servers.
-        all_sessions: Whether public Spaces are to be tried with all sessions too, not with one.
+        all_sessions: Whether servers that may be somebody else's are to be tried with all sessions too, not with one.
     """
     figures = []
     for group in sharing([candidate for candidate in candidates if candidate.opens_sessions]):
         needed = {candidate.name: int(servers[candidate.name]["sessions"]) for candidate in group}
         asked = needed
-        space = next((url for candidate in group for url in candidate.urls if is_public_space(url)), None)
-        if space is not None and not all_sessions:
+        shared = next((candidate for candidate in group if servers[candidate.name]["shared"]), None)
+        if shared is not None and not all_sessions:
             asked = dict.fromkeys(list(needed)[:1], 1)
             collector.warning(
-                f"envs.{group[0].name}.url",
-                f"{space} may be somebody else's: whether it takes {sum(needed.values())} sessions wasn't tried",
+                f"envs.{shared.name}.{'space' if servers[shared.name]['space'] else 'url'}",
+                f"{', '.join(shared.urls)} may be somebody else's: whether it takes {sum(needed.values())} sessions "
+                "wasn't tried",
                 "add --probe to open all of them for a moment, as the run will",
             )
         with collector.doing(f"opening {sum(asked.values())} session(s) with {', '.join(group[0].urls)}"):
@@ -179,19 +180,31 @@ def _report_missing(
     collector: Collector,
 ) -> None:
     names = " and ".join(candidate.name for candidate in group)
-    key = f"envs.{group[0].name}.url"
+    first = servers[group[0].name]
+    key = f"envs.{group[0].name}.{'space' if first['space'] else 'url'}"
     if not isinstance(error, ServerFull):
         message = f"{names}: {found} of {wanted} sessions could be opened: {error.message}"
         collector.error(key, message, error.hint or "look at the server's log")
         return
-    ways = [f"restart the server with MAX_CONCURRENT_ENVS={wanted} or more"]
+    ways = [_way_to_more(config, servers, group, wanted)]
     if all(candidate.config.app for candidate in group):
         ways.append(f"serve it with trl-env: trl-env serve recipe={config.recipe} --sessions {wanted}")
     fewer = fitting_overrides(config, found // len(group))
     if fewer:
         ways.append(f"ask for fewer: {fewer}")
-    if any(servers[candidate.name]["process"] for candidate in group):
-        ways[0] = "let the server's app take its number of sessions from MAX_CONCURRENT_ENVS, which trl-env sets"
     collector.error(
         key, f"{names}: {wanted} sessions needed at once, {found} found ({error.message})", "; or ".join(ways)
     )
+
+
+def _way_to_more(config: TrainConfig, servers: Mapping[str, Any], group: Sequence[Candidate], wanted: int) -> str:
+    """How the servers of a group come to take more sessions."""
+    if any(servers[candidate.name]["process"] for candidate in group):
+        return "let the server's app take its number of sessions from MAX_CONCURRENT_ENVS, which trl-env sets"
+    name = group[0].name
+    if servers[name]["space"]:
+        copy = copy_command(config, name, servers[name]["space"], None, sessions=wanted)
+        return f"raise the Space's MAX_CONCURRENT_ENVS above {wanted}, or take a copy of your own: {copy}"
+    if len(group[0].urls) > 1:
+        return f"name more servers in the list, or restart them with MAX_CONCURRENT_ENVS, {wanted} or more in all"
+    return f"restart the server with MAX_CONCURRENT_ENVS={wanted} or more"

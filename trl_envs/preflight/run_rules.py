@@ -50,6 +50,12 @@ def _rollout_problems(rollout: RolloutConfig) -> Iterator[Problem]:
     if not rollout.capacity_wait_s >= 0:
         message = f"rollout.capacity_wait_s={rollout.capacity_wait_s:g} is less than no wait at all"
         yield Problem("rollout.capacity_wait_s", message, "set rollout.capacity_wait_s=60, or 0 for no second try")
+    if rollout.concurrency is not None and rollout.concurrency < 1:
+        message = f"rollout.concurrency={rollout.concurrency} plays nothing"
+        hint = (
+            "set rollout.concurrency=null for all rollouts of a batch at once, or rollout.concurrency=1 for TRL's order"
+        )
+        yield Problem("rollout.concurrency", message, hint)
     if not 0 <= rollout.max_lost_fraction <= 1:
         message = f"rollout.max_lost_fraction={rollout.max_lost_fraction:g} is no share from 0 to 1"
         yield Problem("rollout.max_lost_fraction", message, "set rollout.max_lost_fraction=0.25")
@@ -70,6 +76,7 @@ def _model_problems(config: TrainConfig) -> Iterator[Problem]:
 def _other_problems(config: TrainConfig) -> Iterator[Problem]:
     for key, value in (
         ("server.ready_timeout_s", config.server.ready_timeout_s),
+        ("server.space_timeout_s", config.server.space_timeout_s),
         ("server.heartbeat_timeout_s", config.server.heartbeat_timeout_s),
     ):
         if not value > 0:
@@ -98,7 +105,6 @@ def _other_problems(config: TrainConfig) -> Iterator[Problem]:
 LATER = {
     "watch": "watching a run for signs that it can't learn",
     "job": "submitting a run elsewhere",
-    "rollout.concurrency": "playing the rollouts of a batch at the same time",
     "launch.accelerate": "accelerate config files",
     "launch.gpus": "choosing GPUs (set CUDA_VISIBLE_DEVICES in the shell)",
     "launch.vllm_gpus": "a vLLM server beside the trainer",

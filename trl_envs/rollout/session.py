@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from websockets.exceptions import InvalidStatus, WebSocketException
-
 from trl_envs.errors import ServerFull, SessionLost
-from trl_envs.rollout.client import MalformedReplyError, OneConnectionClient
+from trl_envs.rollout.client import OneConnectionClient
+from trl_envs.rollout.failures import CONNECTION_FAILURES, hint, is_full, may_pass, reason
+from trl_envs.rollout.loop import SESSIONS
 from trl_envs.rollout.openenv_core import StepResult
 from trl_envs.rollout.schema import fetch_action_fields
 
@@ -22,10 +22,6 @@ FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 PAUSE_GROWTH = 1.7
 SHORTEST_WAIT_S = 0.5
-
-# What a broken connection or a refusing server surfaces as: the client reports a server's error message as
-# RuntimeError, a timeout as TimeoutError (an OSError), JSON that can't be read as ValueError.
-CONNECTION_FAILURES = (RuntimeError, OSError, WebSocketException, ValueError)
 
 
 @dataclass(frozen=True)
@@ -85,12 +81,18 @@ class Session:
             # openenv reads OPENENV_CLIENT_MODE otherwise, and a stray value would break every session.
             mode="simulation",
             headers={"Authorization": f"Bearer {token}"} if token else None,
-        ).sync()
+        )
+        SESSIONS.hold()
 
     def _open(self, reset_arguments: dict[str, Any]) -> Reply:
         """Connects and resets; whatever the client raises goes through."""
-        self._client.connect()
-        return _reply(self._client.reset(**reset_arguments))
+
+        async def connect_and_reset() -> StepResult[dict[str, Any]]:
+            await self._client.connect()
+            result: StepResult[dict[str, Any]] = await self._client.reset(**reset_arguments)
+            return result
+
+        return _reply(SESSIONS.run(connect_and_reset()))
 
     def step(self, action: dict[str, Any]) -> Reply:
         """Sends one action and waits for the answer.
@@ -105,21 +107,32 @@ class Session:
         if self._closed:
             raise SessionLost(f"the session with {self.url} is closed", "reset the environment before the next step")
         try:
-            return _reply(self._client.step(action))
+            return _reply(SESSIONS.run(self._step(action)))
         except CONNECTION_FAILURES as error:
             self.close()
             raise SessionLost(
-                f"the session with {self.url} was lost in a step: {_reason(error, self._call_timeout_s)}",
+                f"the session with {self.url} was lost in a step: {reason(error, self._call_timeout_s)}",
                 "look at the server's log; if it is only slow, raise rollout.call_timeout_s",
             ) from error
 
+    async def _step(self, action: dict[str, Any]) -> StepResult[dict[str, Any]]:
+        result: StepResult[dict[str, Any]] = await self._client.step(action)
+        return result
+
     def close(self) -> None:
-        """Ends the episode, frees the server's slot and the client's thread. Harmless when closed already."""
+        """Ends the episode and frees the server's slot. Harmless when closed already."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-        self._client.close()
+
+        async def close() -> None:
+            await self._client.close()
+
+        try:
+            SESSIONS.run(close())
+        finally:
+            SESSIONS.release()
 
 
 class SessionOpener:
@@ -205,10 +218,10 @@ class SessionOpener:
             return session, session._open(reset_arguments)
         except CONNECTION_FAILURES as error:
             session.close()
-            if not _may_pass(error):
+            if not may_pass(error):
                 lost = SessionLost(
-                    f"{url} refused to start an episode: {_reason(error, self._settings.call_timeout_s)}",
-                    _hint(error),
+                    f"{url} refused to start an episode: {reason(error, self._settings.call_timeout_s)}",
+                    hint(error),
                 )
                 if isinstance(error, TimeoutError):
                     now_s = time.monotonic()
@@ -222,9 +235,9 @@ class SessionOpener:
 
     def _given_up(self, failures: dict[str, Exception]) -> ServerFull | SessionLost:
         """The error that sums up the last round of attempts."""
-        reasons = "; ".join(f"{url}: {_reason(e, self._settings.call_timeout_s)}" for url, e in failures.items())
+        reasons = "; ".join(f"{url}: {reason(e, self._settings.call_timeout_s)}" for url, e in failures.items())
         waited = f"after {self._settings.capacity_wait_s:g} s"
-        if any(_is_full(error) for error in failures.values()):
+        if any(is_full(error) for error in failures.values()):
             return ServerFull(
                 f"no free session {waited}: {reasons}",
                 "raise the server's MAX_CONCURRENT_ENVS, use more servers (a list of urls), or ask for fewer sessions "
@@ -257,36 +270,3 @@ class SessionOpener:
 def _reply(result: StepResult[dict[str, Any]]) -> Reply:
     reward = None if result.reward is None else float(result.reward)
     return Reply(observation=result.observation, reward=reward, done=bool(result.done))
-
-
-def _is_full(error: Exception) -> bool:
-    return "(code: CAPACITY_REACHED)" in str(error)
-
-
-def _is_forbidden(error: Exception) -> bool:
-    cause = error.__cause__
-    return isinstance(cause, InvalidStatus) and cause.response.status_code in (401, 403)
-
-
-def _may_pass(error: Exception) -> bool:
-    """Whether trying again can help: not for wrong credentials, an error inside the game or a reset that hangs."""
-    if _is_full(error):
-        return True
-    if isinstance(error, (TimeoutError, MalformedReplyError)) or _is_forbidden(error):
-        return False
-    return isinstance(error, (ConnectionError, WebSocketException))
-
-
-def _reason(error: Exception, call_timeout_s: float) -> str:
-    """One line for a person; the client's own timeout says nothing at all."""
-    if isinstance(error, TimeoutError):
-        return f"no answer within {call_timeout_s:g} s"
-    return str(error) or type(error).__name__
-
-
-def _hint(error: Exception) -> str:
-    if _is_forbidden(error):
-        return "the server wants a token that may read it: export it and name its variable in server.token_env"
-    if isinstance(error, TimeoutError):
-        return "look at the server's log; if it is only slow, raise rollout.call_timeout_s"
-    return "look at the server's log, and check that the address belongs to this environment's game"

@@ -104,7 +104,7 @@ def start_child(spec: ProcessSpec, log_dir: Path, watchdog: Watchdog) -> Child:
                 pass_fds=[theirs.fileno()],
             )
         try:
-            watchdog.add(process.pid)
+            watchdog.add(process.pid, spec.cleanup)
             _open_gate(spec, ours)
         except BaseException:
             end_groups([process.pid], grace_s=0.0)

@@ -1,8 +1,9 @@
 """Ends process groups; run as a program, the guard that ends a launcher's children when the launcher is killed.
 
 Run as `python -I -S guard.py` with a pipe as standard input, of which the launcher holds the only write end. Lines
-`add N` and `remove N` name process groups. When the launcher dies, SIGKILL included, the kernel closes the pipe: the
-guard then ends every group that is still named, and exits. This works the same on Linux and macOS, unlike
+`add N [COMMAND]` and `remove N` name process groups; COMMAND, a JSON list, removes what a group leaves elsewhere. When
+the launcher dies, SIGKILL included, the kernel closes the pipe: the guard then ends every group that is still named,
+runs the commands, and exits. This works the same on Linux and macOS, unlike
 PR_SET_PDEATHSIG, which also ends no grandchild. Standard library only, and no import from this package, because the
 guard starts isolated (no site-packages: about 10 ms, and nothing a user's PYTHONPATH could break).
 """
@@ -10,12 +11,13 @@ guard starts isolated (no site-packages: about 10 ms, and nothing a user's PYTHO
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +27,8 @@ GUARD_GRACE_S = 1.5
 POLL_S = 0.05
 # A killed process is gone within milliseconds unless it hangs in the kernel (a dead network drive).
 KILL_WAIT_S = 5.0
+# A container engine on a busy machine takes some seconds to remove a container.
+CLEANUP_TIMEOUT_S = 20.0
 
 
 class ProcessEntry(NamedTuple):
@@ -85,6 +89,28 @@ def end_groups(groups: Iterable[int], grace_s: float, hurry: Callable[[], bool] 
     return alive
 
 
+def clean_up(command: Sequence[str]) -> str:
+    """Runs the command that removes what a process leaves outside its group.
+
+    Returns:
+        What went wrong; empty if it went well.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=CLEANUP_TIMEOUT_S,
+            # Ctrl-C in a terminal goes to the launcher's whole group, and this must run all the same.
+            start_new_session=True,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    said = done.stderr.strip().splitlines()
+    return "" if done.returncode == 0 else f"exit code {done.returncode}{': ' + said[-1] if said else ''}"
+
+
 def _signal_group(group: int, signum: int) -> None:
     # Gone since the table was read, or owned by another user: either way there is nothing to be done about it here.
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -121,15 +147,17 @@ def main() -> None:
     """Follows the groups named on standard input until it ends, then ends those that are left."""
     for signum in IGNORED_SIGNALS:
         signal.signal(signum, signal.SIG_IGN)
-    groups: set[int] = set()
+    cleanups: dict[int, list[str]] = {}
     for line in sys.stdin:
-        verb, group = line.split()
+        verb, group, *command = line.split(maxsplit=2)
         if verb == "add":
-            groups.add(int(group))
+            cleanups[int(group)] = json.loads(command[0]) if command else []
         else:
-            groups.discard(int(group))
-    if groups:
-        end_groups(groups, GUARD_GRACE_S)
+            cleanups.pop(int(group), None)
+    if cleanups:
+        end_groups(cleanups, GUARD_GRACE_S)
+    for command in filter(None, cleanups.values()):
+        clean_up(command)
 
 
 if __name__ == "__main__":

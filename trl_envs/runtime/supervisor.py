@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 import warnings
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from types import TracebackType
 from trl_envs.errors import Interrupted, ProcessExited, StartupError
 from trl_envs.plan.spec import ProcessSpec
 from trl_envs.runtime.child import Child, start_child
-from trl_envs.runtime.guard import end_groups, running_groups
+from trl_envs.runtime.guard import clean_up, end_groups, running_groups
 from trl_envs.runtime.ready import ask_ready, check_port_free
 from trl_envs.runtime.signals import SignalRecorder
 from trl_envs.runtime.watchdog import Watchdog
@@ -34,6 +35,7 @@ class Supervisor:
         self._log_dir = log_dir
         self._stop_grace_s = stop_grace_s
         self._children: list[Child] = []
+        self._needed: set[Child] = set()
         self._signals = SignalRecorder()
         self._watchdog: Watchdog | None = None
 
@@ -57,8 +59,12 @@ class Supervisor:
         if self._signals.received:
             raise Interrupted(self._signals.received[0])
 
-    def start(self, spec: ProcessSpec) -> Child:
+    def start(self, spec: ProcessSpec, *, needed: bool = True) -> Child:
         """Starts a process in its own session, its output appended to `log_dir/<name>.log`.
+
+        Args:
+            spec: What to start.
+            needed: Whether others need it: its end ends the wait for them.
 
         Raises:
             StartupError: Its port is taken, or its program can't be run.
@@ -70,6 +76,8 @@ class Supervisor:
             self._watchdog = Watchdog()
         child = start_child(spec, self._log_dir, self._watchdog)
         self._children.append(child)
+        if needed:
+            self._needed.add(child)
         return child
 
     def wait_ready(self, child: Child) -> float:
@@ -91,11 +99,11 @@ class Supervisor:
             if not answer:
                 return time.monotonic() - started
             if time.monotonic() >= deadline:
+                longer = f"raise {ready.key}" if ready.key else "give it longer"
                 raise StartupError(
                     f"{child.name} wasn't ready within {ready.timeout_s:g} s at {ready.url}: {answer}\n"
                     f"{child.describe_log()}",
-                    "give it longer if it is slow to load, or start it by hand to see what it does: "
-                    + child.spec.command(),
+                    f"{longer} if it is slow to load, or start it by hand to see what it does: {child.spec.command()}",
                 )
             time.sleep(READY_POLL_S)
 
@@ -153,14 +161,24 @@ class Supervisor:
                 warnings.warn(f"{child.name} (pid {child.pid}) can't be killed", RuntimeWarning, stacklevel=3)
                 return
             child.wait()
+        # The guard forgets the child only afterwards, so that it cleans up if this process is killed meanwhile.
+        problem = clean_up(child.spec.cleanup) if child.spec.cleanup else ""
+        if problem:
+            by_hand = shlex.join(child.spec.cleanup)
+            warnings.warn(
+                f"{child.name} may have left something behind ({problem}); to remove it: {by_hand}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         self._children.remove(child)
+        self._needed.discard(child)
         if self._watchdog is not None:
             self._watchdog.remove(child.pid)
 
     def _check_starting(self, awaited: Child) -> None:
         self.check_interrupted()
         for child in self._children:
-            if child.poll() is not None:
+            if child in self._needed and child.poll() is not None:
                 what = "it" if child is awaited else awaited.name
                 raise StartupError(
                     f"{child.name} ended before {what} was ready: {child.describe_exit()}\n{child.describe_log()}",
@@ -169,7 +187,7 @@ class Supervisor:
 
     def _check_others(self, main: Child) -> None:
         for child in self._children:
-            if child is not main and child.poll() is not None:
+            if child is not main and child in self._needed and child.poll() is not None:
                 raise ProcessExited(
                     f"{child.name} ended while {main.name} needed it: {child.describe_exit()}\n{child.describe_log()}",
                     f"the whole log is {child.log}",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from trl_envs.errors import StartupError
@@ -42,14 +44,18 @@ class Watchdog:
         """Process id of the guard."""
         return self._process.pid
 
-    def add(self, group: int) -> None:
+    def add(self, group: int, cleanup: Sequence[str] = ()) -> None:
         """Has the group ended if this process dies.
+
+        Args:
+            group: Process group id.
+            cleanup: Command that is run once the group has ended; a short one.
 
         Raises:
             StartupError: The guard is gone, so that nothing would end the group.
         """
         try:
-            self._write(f"add {group}\n")
+            self._write(f"add {group} {json.dumps(list(cleanup))}\n" if cleanup else f"add {group}\n")
         except BrokenPipeError as error:
             raise StartupError(
                 f"the guard process that ends children with the launcher is gone (pid {self.pid})",

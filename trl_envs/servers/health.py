@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 from urllib.error import HTTPError, URLError
@@ -22,17 +22,22 @@ ANSWER_TIMEOUT_S = 5.0
 INTERVAL_S = 2.0
 
 
-def why_silent(url: str, timeout_s: float = ANSWER_TIMEOUT_S) -> str:
+def why_silent(url: str, timeout_s: float = ANSWER_TIMEOUT_S, token: str | None = None) -> str:
     """Why a server gives no answer to GET /health; empty if it gives one.
 
-    Refusals of the request (401, 403, 404) are answers: a private Space wants a token, which only sessions carry.
+    Refusals of the request (401, 403, 404) are answers: not every server has that page.
 
     Args:
         url: Base URL.
         timeout_s: Seconds to wait for the answer.
+        token: Bearer token of a private server.
     """
+    request = Request(f"{url}/health")
+    if token:
+        # Not repeated to whatever host a redirect names.
+        request.add_unredirected_header("Authorization", f"Bearer {token}")
     try:
-        build_opener(_proxies_for(url)).open(Request(f"{url}/health"), timeout=timeout_s).close()
+        build_opener(_proxies_for(url)).open(request, timeout=timeout_s).close()
     except HTTPError as error:
         with error:
             return f"it answers {error.code}" if error.code >= 500 else ""
@@ -55,11 +60,13 @@ class Heart:
         url: Its base URL.
         patience_s: Seconds of silence after which it counts as hung.
         log: The end of its log, if it is a process of the run.
+        token: Bearer token of a private server.
     """
 
     url: str
     patience_s: float
     log: Callable[[], str] | None = None
+    token: str | None = field(default=None, repr=False)
 
 
 class Heartbeat:
@@ -109,7 +116,7 @@ class Heartbeat:
     def _listen(self) -> None:
         while not self._over.wait(self._interval_s):
             for name, heart in self._hearts.items():
-                reason = why_silent(heart.url, min(ANSWER_TIMEOUT_S, heart.patience_s))
+                reason = why_silent(heart.url, min(ANSWER_TIMEOUT_S, heart.patience_s), heart.token)
                 if reason:
                     self._silence[name] = reason
                 else:

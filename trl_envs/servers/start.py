@@ -1,4 +1,4 @@
-"""Environment servers of a run: those it starts, and those that must run already."""
+"""Environment servers of a run: those it starts, and those that must run already. Spaces are awaited in space.py."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from trl_envs.config.schema import RolloutConfig, ServerConfig
+from trl_envs.config.token import token_for
 from trl_envs.errors import StartupError
 from trl_envs.plan.launch_plan import EnvironmentPlan, LaunchPlan
 from trl_envs.runtime.child import Child
@@ -37,7 +38,7 @@ def start_servers(
         started = time.monotonic()
         if name in children:
             supervisor.wait_ready(children[name])
-        else:
+        elif env.space is None:
             check_answers(name, env)
         on_ready(name, env.urls, time.monotonic() - started)
     return children
@@ -68,14 +69,15 @@ def heartbeat(
     Args:
         plan: The launch plan.
         children: The servers that the run started, by environment.
-        server: Gives the patience.
+        server: Gives the patience, and the token of private servers.
         rollout: Gives the time for which resets are tried again.
     """
     hearts = {}
     for name, env in plan.environments.items():
         child = children.get(name)
+        token = token_for(server) if env.token else None
         patience_s = server.heartbeat_timeout_s + (0.0 if child else rollout.capacity_wait_s)
         for number, url in enumerate(env.urls, start=1):
             label = name if len(env.urls) == 1 else f"{name} (URL {number})"
-            hearts[label] = Heart(url, patience_s, child.describe_log if child else None)
+            hearts[label] = Heart(url, patience_s, child.describe_log if child else None, token)
     return Heartbeat(hearts)

@@ -1,7 +1,8 @@
 """GRPOTrainer with what an agent's run needs besides: sessions closed, episodes written down, time accounted for.
 
-It relies on three methods of GRPOTrainer (TRL 1.16): `_generate_and_score_completions` plays and scores one generation
-batch, `_generate` is the playing, `_calculate_rewards` the scoring; and on `self.environments`, the batch's instances.
+It relies on four methods of GRPOTrainer (TRL 1.16): `_generate_and_score_completions` plays and scores one generation
+batch, `_generate` is the playing, `_tool_call_loop` the part of it behind the first turn, `_calculate_rewards` the
+scoring; and on `self.environments`, the batch's instances.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
-from trl_envs.agent.environments import EnvironmentClock, episode_of
+from trl_envs.agent.clock import EnvironmentClock
+from trl_envs.agent.environments import episode_of
 from trl_envs.envs.episode import Episode
 from trl_envs.envs.game import end_episode
 from trl_envs.errors import TrainingFailed
 from trl_envs.results.episodes import EpisodeWriter
+from trl_envs.rollout.concurrent import ConcurrentCalls
+from trl_envs.training.turns import coming_resets, coming_turns
 
 
 class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -29,6 +34,7 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
     Args:
         episodes: Where every played episode is written.
         clock: Counts the seconds spent in environments.
+        calls: Makes the environments' calls at the same time; None leaves them in TRL's order.
         attempt: Which attempt at the run this is; noted with each episode.
         max_lost_fraction: Share of a generation batch's episodes that may be lost.
         **arguments: GRPOTrainer's own.
@@ -39,6 +45,7 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
         *,
         episodes: EpisodeWriter,
         clock: EnvironmentClock,
+        calls: ConcurrentCalls | None,
         attempt: int,
         max_lost_fraction: float,
         **arguments: Any,
@@ -49,27 +56,74 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
         self._max_lost_fraction = max_lost_fraction
         self._played: Counter[str] = Counter()
         self._scores: list[list[float]] = []
+        self._calls = calls
+        self._optimized_s = 0.0
+        self._logged_step = 0
         super().__init__(**arguments)
+        if calls is not None:
+            calls.loop = lambda: self.async_loop
+
+    def training_step(self, *arguments: Any, **keywords: Any) -> torch.Tensor:
+        """One micro-batch; its seconds but for those of playing and scoring are the optimizer's."""
+        started_s, self._played_s = time.perf_counter(), 0.0
+        loss: torch.Tensor = super().training_step(*arguments, **keywords)
+        self._optimized_s += time.perf_counter() - started_s - self._played_s
+        return loss
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """Plays and scores one generation batch, and leaves no session open, however it ends."""
+        started_s = time.perf_counter()
         self._clock.take()
-        try:
-            output: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        finally:
-            for environment in self.environments or ():
-                end_episode(environment)
+        with self._calls or nullcontext():
+            if self._calls is not None:
+                self._calls.expect(lambda: coming_resets(self.environments, inputs))
+            try:
+                output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+            finally:
+                self._end_episodes()
+        if self._calls is not None and self._calls.problem:
+            raise TrainingFailed(
+                f"TRL calls environments in another way than trl-env knows: {self._calls.problem}",
+                "set rollout.concurrency=1, which leaves the order to TRL, and report it",
+            )
         mode = "train" if self.model.training else "eval"
-        self._metrics[mode]["time/environment_s"].append(self._clock.take())
+        self._log_times(mode)
         self._record(mode, [episode_of(environment) for environment in self.environments])
+        self._played_s = time.perf_counter() - started_s
         return output
+
+    def _tool_call_loop(self, prompts: Any, prompt_ids: Any, completion_ids: Any, completions: Any, *more: Any) -> Any:
+        """Plays on behind the first turn; appends to `completions`, a list of messages for each rollout."""
+        if self._calls is not None:
+            self._calls.expect(coming_turns(self.environments, completions))
+        result = super()._tool_call_loop(prompts, prompt_ids, completion_ids, completions, *more)
+        if self._calls is not None:
+            self._calls.settle()
+        return result
+
+    def _end_episodes(self) -> None:
+        """Closes the sessions that are still open, each of which takes a round trip."""
+        environments = self.environments or ()
+        if self._calls is not None:
+            self._calls.each(end_episode, environments)
+            return
+        for environment in environments:
+            end_episode(environment)
+
+    def _log_times(self, mode: str) -> None:
+        times, metrics = self._clock.take(), self._metrics[mode]
+        metrics["time/environment_s"].append(times.waited_s)
+        metrics["time/reset_s"].append(times.reset_s)
+        metrics["time/tools_s"].append(times.tools_s)
+        metrics["environment/slowest_call_s"].append(times.slowest_s)
+        metrics["environment/calls_per_s"].append(times.calls / times.waited_s if times.waited_s else 0.0)
 
     def _generate(self, prompts: list[Any]) -> Any:
         """The playing, its seconds split into the environment's and the model's."""
-        before = self._clock.seconds
+        before = self._clock.waited_s
         started = time.perf_counter()
         result = super()._generate(prompts)
-        in_environment = self._clock.seconds - before
+        in_environment = self._clock.waited_s - before
         mode = "train" if self.model.training else "eval"
         self._metrics[mode]["time/generation_s"].append(time.perf_counter() - started - in_environment)
         return result
@@ -123,8 +177,12 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
             )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Adds the number of episodes played and lost since the last line of metrics."""
+        """Adds the episodes played and lost and the optimizer's seconds a step since the last line of metrics."""
         if self._played["played"]:
             logs = {**logs, "episodes/played": self._played["played"], "episodes/lost": self._played["lost"]}
             self._played.clear()
+        steps = self.state.global_step - self._logged_step
+        if self._optimized_s and steps > 0:
+            logs = {**logs, "time/optimization_s": self._optimized_s / steps}
+            self._optimized_s, self._logged_step = 0.0, self.state.global_step
         super().log(logs, start_time)

@@ -1,4 +1,4 @@
-"""The training worker, a child process: `python -m trl_envs.training.worker RUN_DIR [--resume CHECKPOINT]`.
+"""The training worker, a child process: `python -m trl_envs.training.worker RUN_DIR [--resume CHECKPOINT] [--hold]`.
 
 It reads config.yaml and plan.json of the run directory, trains, and leaves outcome.json for the launcher. What the
 recipe names is imported and checked before torch is, so that a typo costs a second.
@@ -12,19 +12,23 @@ import os
 import sys
 import traceback
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trl_envs.agent.clock import EnvironmentClock
 from trl_envs.agent.dataset import build_mixed_rows, build_rows
-from trl_envs.agent.environments import EnvironmentClock, build_factories
+from trl_envs.agent.environments import build_factories
 from trl_envs.agent.terms import RewardTerm, build_terms, reward_function
 from trl_envs.config.schema import TrainConfig
 from trl_envs.config.store import load_config
 from trl_envs.config.token import token_for
 from trl_envs.errors import ConfigError, TrainingFailed, TrlEnvError
 from trl_envs.paths import make_importable
+from trl_envs.results.headstart import HOLD, wait_for_go
 from trl_envs.results.outcome import Outcome, write_outcome
 from trl_envs.results.rundir import RunDirectory
+from trl_envs.rollout.concurrent import ConcurrentCalls
 
 if TYPE_CHECKING:
     from trl_envs.training.trainer import AgentTrainer
@@ -38,10 +42,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--resume", metavar="CHECKPOINT", help="folder of the checkpoint from which to go on")
     parser.add_argument("--attempt", type=int, default=1, help="which attempt at this run this is")
+    parser.add_argument(HOLD, action="store_true", help="import everything, then wait for the launcher's go")
     options = parser.parse_args(arguments)
     run = RunDirectory(options.run_dir)
     try:
-        steps = train(run, checkpoint=options.resume, attempt=options.attempt)
+        steps = train(run, checkpoint=options.resume, attempt=options.attempt, hold=options.hold)
         if int(os.environ.get("RANK", "0")) == 0:
             write_outcome(run, Outcome(global_step=steps))
         return 0
@@ -57,7 +62,7 @@ def main(arguments: list[str]) -> int:
         return failed.exit_code
 
 
-def train(run: RunDirectory, *, checkpoint: str | None, attempt: int) -> int:
+def train(run: RunDirectory, *, checkpoint: str | None, attempt: int, hold: bool = False) -> int:
     """Trains and saves the final model.
 
     Args:
@@ -76,16 +81,18 @@ def train(run: RunDirectory, *, checkpoint: str | None, attempt: int) -> int:
     plan = json.loads(run.plan_file.read_text(encoding="utf-8"))
     make_importable(plan["import_folders"])
     terms = build_terms(config.envs)
-    clock = EnvironmentClock()
-    servers = plan["environments"]
+    clock, servers = EnvironmentClock(), plan["environments"]
+    workers = config.rollout.concurrency or max(plan["batch"]["per_process"], plan["batch"]["evaluation"])
+    calls = ConcurrentCalls(workers) if workers > 1 else None
     factories = build_factories(
         config.envs,
         {name: tuple(server["urls"]) for name, server in servers.items()},
         config.rollout,
         {name: token_for(config.server) if server["token"] else None for name, server in servers.items()},
         clock,
+        calls,
     )
-    trainer = _build_trainer(run, config, plan, terms, factories, clock, attempt)
+    trainer = _build_trainer(run, config, plan, _Playing(terms, factories, clock, calls, attempt), hold=hold)
     trainer.train(resume_from_checkpoint=checkpoint)
     if trainer.state.global_step == 0:
         raise TrainingFailed(
@@ -96,14 +103,19 @@ def train(run: RunDirectory, *, checkpoint: str | None, attempt: int) -> int:
     return int(trainer.state.global_step)
 
 
+@dataclass(frozen=True)
+class _Playing:
+    """What a run plays with, built before torch is loaded; names as in AgentTrainer."""
+
+    terms: list[RewardTerm]
+    factories: dict[str, Any]
+    clock: EnvironmentClock
+    calls: ConcurrentCalls | None
+    attempt: int
+
+
 def _build_trainer(
-    run: RunDirectory,
-    config: TrainConfig,
-    plan: dict[str, Any],
-    terms: list[RewardTerm],
-    factories: dict[str, Any],
-    clock: EnvironmentClock,
-    attempt: int,
+    run: RunDirectory, config: TrainConfig, plan: dict[str, Any], playing: _Playing, *, hold: bool
 ) -> AgentTrainer:
     from datasets import Dataset
     from transformers import PrinterCallback
@@ -114,29 +126,33 @@ def _build_trainer(
     from trl_envs.training.arguments import build_arguments
     from trl_envs.training.callbacks import MetricsCallback, lora_config
     from trl_envs.training.trainer import AgentTrainer
+    from trl_envs.training.turns import why_not_concurrent
 
+    if hold:
+        wait_for_go(run)
+    unforeseen = why_not_concurrent() if playing.calls is not None else ""
+    if unforeseen:
+        warnings.warn(f"rollouts are played one after the other: {unforeseen}", stacklevel=2)
     # Bars over weights take a moment and would be cut into lines between the launcher's; downloads keep theirs.
     disable_progress_bar()
-    arguments = build_arguments(config, run.path, terms, mode=plan["mode"], device=plan["device"])
-    mix = plan["mix"]
-    rows = build_rows(config.envs) if mix is None else build_mixed_rows(config.envs, mix, config.seed)
-    if mix is not None:
-        # Shuffled, the shares would be kept on average only.
-        arguments.shuffle_dataset = False
+    arguments = build_arguments(config, run.path, playing.terms, mode=plan["mode"], device=plan["device"])
+    # Shuffled, the shares of a mix would be kept on average only.
+    arguments.shuffle_dataset = arguments.shuffle_dataset and plan["mix"] is None
     tokenizer = load_tokenizer(config.model)
     try:
         trainer = AgentTrainer(
             model=load_model(config.model),
             processing_class=tokenizer,
-            reward_funcs=[reward_function(term) for term in terms],
+            reward_funcs=[reward_function(term) for term in playing.terms],
             args=arguments,
-            train_dataset=Dataset.from_list(rows),
-            environment_factory=factories,
+            train_dataset=Dataset.from_list(_rows(config, plan["mix"])),
+            environment_factory=playing.factories,
             peft_config=lora_config(config.model),
             callbacks=[MetricsCallback(run.metrics_file)],
             episodes=EpisodeWriter(run.episodes_file),
-            clock=clock,
-            attempt=attempt,
+            clock=playing.clock,
+            calls=None if unforeseen else playing.calls,
+            attempt=playing.attempt,
             max_lost_fraction=config.rollout.max_lost_fraction,
         )
     except OSError as error:
@@ -146,6 +162,10 @@ def _build_trainer(
     # It would print every line of metrics a second time, between the launcher's own.
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _rows(config: TrainConfig, mix: dict[str, int] | None) -> list[dict[str, Any]]:
+    return build_rows(config.envs) if mix is None else build_mixed_rows(config.envs, mix, config.seed)
 
 
 if __name__ == "__main__":
