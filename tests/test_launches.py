@@ -32,7 +32,7 @@ def test_a_vllm_server_of_another_kind_ends_the_run_before_the_trainer_starts(
     assert "it has no page /get_world_size" in err
     run = the_run(tmp_path)
     assert json.loads((run / "record.json").read_text())["exit_code"] == 3
-    assert not (run / "logs" / "trainer.log").exists()
+    assert not (run / "metrics.jsonl").exists()
     assert_nothing_is_left(run)
 
 

@@ -78,7 +78,7 @@ def check(composed: Composed, display: Display, *, all_sessions: bool = False) -
         run = RunDirectory(Path(folder))
         plan = build_plan(composed.config, facts, run.path, composed.import_folders)
         _write_down(run, composed, plan)
-        with standing(run, plan, composed, display) as stage:
+        with standing(run, plan, composed, display, play=False) as stage:
             return stage.probe(all_sessions=all_sessions)
 
 

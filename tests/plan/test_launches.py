@@ -270,7 +270,7 @@ def test_the_number_format_is_one_that_the_machine_has(
 
 @pytest.mark.parametrize("name", ["multi_gpu", "zero2", "zero3", "fsdp2"])
 def test_several_gpus_are_started_by_accelerate_which_takes_the_command(name: str) -> None:
-    from accelerate.commands.launch import launch_command_parser
+    from accelerate.commands.launch import _validate_launch_command, launch_command_parser
 
     folder = accelerate_configs()
     planned = plan(f"launch.processes=2 launch.accelerate={name}", gpus=TWO, accelerate_configs=folder)
@@ -279,7 +279,10 @@ def test_several_gpus_are_started_by_accelerate_which_takes_the_command(name: st
     read = launch_command_parser().parse_args(list(argv[3:]))
     assert folder is not None and read.config_file == str(folder / f"{name}.yaml")
     assert yaml.safe_load(Path(read.config_file).read_text())["num_processes"] == 8
+    # As accelerate itself then joins command and file.
+    read, _, _ = _validate_launch_command(read)
     assert (read.num_processes, read.num_machines, read.machine_rank) == (2, 1, 0)
+    assert (read.multi_gpu, read.use_deepspeed, read.use_fsdp) == (name == "multi_gpu", "zero" in name, name == "fsdp2")
     assert (read.module, read.training_script) == (True, "trl_envs.training.worker")
     assert read.main_process_port >= 9000
     assert read.mixed_precision == "bf16"
