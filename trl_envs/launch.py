@@ -18,6 +18,7 @@ from trl_envs.config.store import to_yaml
 from trl_envs.errors import ConfigError, Interrupted, ProcessExited, TrlEnvError
 from trl_envs.machine import (
     accelerate_configs,
+    cpus,
     docker_problem,
     find_conflicts,
     free_port,
@@ -242,6 +243,7 @@ def machine_facts() -> MachineFacts:
         free_port=free_port,
         variables=dict(os.environ),
         versions=installed_versions(CHECKED),
+        cpus=cpus(),
         # Several rules may ask, and an engine that hangs should be waited for once.
         docker_problem=cache(docker_problem),
         vllm_program=vllm_program(),

@@ -262,3 +262,10 @@ def find_conflicts(packages: Iterable[str], needed: Iterable[str]) -> list[Confl
             if not asked.specifier.contains(there, prereleases=True):
                 found.append(Conflict(package, str(version), f"{asked.name}{asked.specifier}", asked.name, there))
     return found
+
+
+def cpus() -> int:
+    """Processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

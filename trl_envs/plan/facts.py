@@ -45,6 +45,7 @@ class MachineFacts:
         served_model: Gives what a vLLM server has to serve for a `model.path`.
         model_settings: Gives the config.json of a served model; None if it isn't on this machine.
         conflicts: What installed packages ask of each other and don't get.
+        cpus: Processor cores that this process may use.
     """
 
     gpus: Sequence[Gpu]
@@ -61,3 +62,4 @@ class MachineFacts:
     served_model: Callable[[str], str] = served_model
     model_settings: Callable[[str], Mapping[str, Any] | None] = model_settings
     conflicts: Sequence[Conflict] = ()
+    cpus: int = 1
