@@ -14,7 +14,9 @@ from websockets.sync.server import ServerConnection, serve
 
 from trl_envs.envs.catch.server import CatchAction, CatchObservation, CatchServer
 from trl_envs.envs.echo.server import EchoAction, EchoObservation, EchoServer
+from trl_envs.rollout.loop import SESSIONS
 from trl_envs.rollout.openenv_core import create_fastapi_app
+from trl_envs.rollout.session import Session
 
 GAMES = {
     "echo": (EchoServer, EchoAction, EchoObservation),
@@ -87,3 +89,13 @@ def answer(connection: ServerConnection, **observation: Any) -> None:
     """Sends a well-formed reply."""
     data = {"observation": observation, "reward": 0.0, "done": False}
     connection.send(json.dumps({"type": "observation", "data": data}))
+
+
+def state_of(session: Session) -> dict[str, Any]:
+    """All that the server knows of a session's game, the secrets too: no class asks for it."""
+
+    async def ask() -> dict[str, Any]:
+        state: dict[str, Any] = await session._client.state()
+        return state
+
+    return SESSIONS.run(ask())

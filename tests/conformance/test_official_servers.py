@@ -20,6 +20,7 @@ from tests.conformance.conftest import OfficialServers
 from tests.conformance.games import GAMES, embedded, played, policy_of, scored
 from tests.conformance.official import OFFICIAL, ROOT
 from tests.envs.textarena_play import games, secret_of
+from tests.loopback import state_of
 from trl_envs.envs.episode import Episode
 from trl_envs.envs.game import end_episode
 from trl_envs.envs.sudoku import SudokuEnv
@@ -176,7 +177,7 @@ def test_the_official_server_ignores_the_seed(name: str, official: OfficialServe
         with ExitStack() as stack:
             session, reply = opened(official.url(name), stack, seed=7)
             if name == "wordle":
-                return str(session._client.state()["raw_state"]["game_state"]["secret_word"])
+                return str(state_of(session)["raw_state"]["game_state"]["secret_word"])
             return str(reply.observation)
 
     # Catch has five openings: ten games with one seed are the same by chance once in two millions.

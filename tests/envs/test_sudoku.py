@@ -10,7 +10,7 @@ import pytest
 
 from tests.envs.sending import fields_sent
 from tests.envs.textarena_play import games, play, playing
-from tests.loopback import LiveServer, serving
+from tests.loopback import LiveServer, serving, state_of
 from trl_envs.envs.episode import Episode, Event
 from trl_envs.envs.game import end_episode
 from trl_envs.envs.sudoku import SudokuEnv
@@ -137,7 +137,7 @@ def test_numbers_outside_of_the_grid_are_told_and_counted_and_never_sent(
     assert (episode.done, episode.lost, episode.facts["warned"], episode.facts["repeats"]) == (False, None, 3, [1, 2])
     assert (empty_cell(episode), valid_move(episode), repetition(episode)) == (-1.0, -0.5, -1.0)
     assert environment._session is not None
-    assert environment._session._client.state()["step_count"] == 0
+    assert state_of(environment._session)["step_count"] == 0
 
 
 @pytest.mark.parametrize(

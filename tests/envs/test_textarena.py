@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.envs.textarena_play import games, playing
+from tests.loopback import state_of
 from trl_envs.envs.textarena.games import GameFactory
 from trl_envs.envs.textarena.reading import Transcript
 from trl_envs.envs.textarena.server import TextArenaServer
@@ -53,7 +54,7 @@ def test_the_wire_is_that_of_the_official_textarena_server() -> None:
         assert set(after.observation["info"]["reward_signals"]) == {
             *("wordle.greens", "wordle.yellows", "wordle.repetitions", "wordle.correct")
         }
-        state = session._client.state()
+        state = state_of(session)
         assert {"env_id", "num_players", "turn", "last_reward", "last_info", "raw_state"} <= set(state)
         assert set(state["raw_state"]) == {
             *("turn", "game_state", "logs", "rewards", "done", "role_mapping", "game_info", "step_info"),
@@ -72,7 +73,7 @@ def test_a_seed_is_a_game_in_any_order_under_64_concurrent_sessions(env_id: str,
             session, _ = open_session(seed=seed)
             # Kept open, so that 64 games are under way at once.
             opened.append(session)
-            return json.dumps(session._client.state()["raw_state"]["game_state"], sort_keys=True)
+            return json.dumps(state_of(session)["raw_state"]["game_state"], sort_keys=True)
 
         found = []
         for turn in range(2):

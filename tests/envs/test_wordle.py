@@ -13,7 +13,7 @@ from websockets.sync.server import ServerConnection
 
 from tests.envs.sending import fields_sent
 from tests.envs.textarena_play import play, playing, secret_of
-from tests.loopback import LiveServer, answer, serving, serving_raw
+from tests.loopback import LiveServer, answer, serving, serving_raw, state_of
 from trl_envs.envs.episode import Episode, Event
 from trl_envs.envs.game import end_episode
 from trl_envs.envs.textarena.words import shipped_words
@@ -144,7 +144,7 @@ def test_a_malformed_guess_is_told_and_counted_and_never_sent(environment: Wordl
     episode = environment.episode
     assert (episode.facts["invalid"], episode.done, episode.lost) == (3, False, None)
     assert environment._session is not None
-    assert environment._session._client.state()["step_count"] == 0
+    assert state_of(environment._session)["step_count"] == 0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.loopback import LiveServer, serving_app
+from tests.loopback import LiveServer, serving_app, state_of
 from trl_envs.envs.episode import Episode
 from trl_envs.envs.game import GameEnvironment
 from trl_envs.envs.textarena.games import GameFactory
@@ -48,5 +48,5 @@ def play(environment: GameEnvironment, policy: Policy, seed: int, rng: random.Ra
 def secret_of(environment: GameEnvironment) -> str:
     """Wordle's secret word, from the server's state."""
     assert environment._session is not None
-    word: str = environment._session._client.state()["raw_state"]["game_state"]["secret_word"]
+    word: str = state_of(environment._session)["raw_state"]["game_state"]["secret_word"]
     return word
