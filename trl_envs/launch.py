@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,7 +34,7 @@ from trl_envs.results.record import RunRecord, RunStatus, write_record
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.results.runs import summarize_run
 from trl_envs.runtime.supervisor import Supervisor
-from trl_envs.stage import Display, standing
+from trl_envs.stage import Display, build_watch, standing
 
 RECORDED_PACKAGES = ("trl-env", "torch", "transformers", "trl", "openenv", "vllm", "datasets", "peft", "accelerate")
 
@@ -182,13 +183,14 @@ def _carry_out(
     versions = installed_versions(RECORDED_PACKAGES)
     record = RunRecord.begin(run, composed.config.recipe, composed.config.preset, versions, attempt)
     write_record(run, record)
+    watch = build_watch(run, composed.config, display.warned)
     try:
         with standing(run, plan, composed, display) as stage:
             report = stage.probe(all_sessions=all_sessions)
             display.probed(report)
             raise_errors(report)
             stage.evaluate("before")
-            record.global_step = stage.train()
+            record.global_step = stage.train(watch)
             record.model_dir = str(run.model_dir)
             stage.evaluate("after")
         record.end("finished", 0)
@@ -200,6 +202,7 @@ def _carry_out(
         record.end("failed", 1, f"{type(error).__name__}: {error}")
         raise
     finally:
+        record.signs = [asdict(sign) for sign in watch.signs]
         _count(run, record)
         write_record(run, record)
     draw_run(run)
