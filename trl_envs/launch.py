@@ -69,7 +69,7 @@ def check(composed: Composed, display: Display, *, all_sessions: bool = False) -
     with TemporaryDirectory(prefix="trl-env-check-") as folder:
         run = RunDirectory(Path(folder))
         plan = build_plan(composed.config, facts, run.path, composed.import_folders)
-        _write_down(run, composed, plan)
+        write_down(run, composed, plan)
         with standing(run, plan, composed, display, play=False) as stage:
             return stage.probe(all_sessions=all_sessions)
 
@@ -178,7 +178,7 @@ def _carry_out(
     run: RunDirectory, composed: Composed, plan: LaunchPlan, display: Display, *, attempt: int, all_sessions: bool
 ) -> RunRecord:
     """One attempt at a run, from what is written down before it to the record of what came of it."""
-    _write_down(run, composed, plan)
+    write_down(run, composed, plan)
     display.planned(plan, run)
     versions = installed_versions(RECORDED_PACKAGES)
     record = RunRecord.begin(run, composed.config.recipe, composed.config.preset, versions, attempt)
@@ -252,7 +252,8 @@ def _wanted_directory(composed: Composed) -> Path:
     return folder / (default_run_name(composed) if name is None else name)
 
 
-def _write_down(run: RunDirectory, composed: Composed, plan: LaunchPlan) -> None:
+def write_down(run: RunDirectory, composed: Composed, plan: LaunchPlan) -> None:
+    """Writes what the children read, and what was typed."""
     run.write_config(to_yaml(composed.config))
     run.add_overrides(list(composed.overrides))
     run.write_plan(plan.as_dict())

@@ -115,7 +115,7 @@ class Stage:
         code = self._wait(probe, tick)
         report = read_report(self.run.path)
         if code != 0 or report is None:
-            raise _ended_early("the probe", probe)
+            raise ended_early("the probe", probe)
         return report
 
     def evaluate(self, name: str) -> None:
@@ -136,7 +136,7 @@ class Stage:
         if error is not None:
             raise error
         if code != 0 or found is None:
-            raise _ended_early(f"the evaluation {name} training", child)
+            raise ended_early(f"the evaluation {name} training", child)
 
     def train(self, watch: RunWatch) -> int:
         """Trains; returns the number of steps.
@@ -161,8 +161,22 @@ class Stage:
         if error is not None:
             raise error
         if code != 0 or outcome is None or outcome.global_step is None:
-            raise _ended_early("the trainer", trainer)
+            raise ended_early("the trainer", trainer)
         return outcome.global_step
+
+    def have(self, spec: ProcessSpec, tick: Callable[[], None] = lambda: None) -> Child:
+        """Starts a child and waits until it has ended, however it does.
+
+        Args:
+            spec: What to start.
+            tick: Called a few times a second.
+
+        Raises:
+            ProcessExited: A server died meanwhile.
+        """
+        child = self.supervisor.start(spec)
+        self._wait(child, tick)
+        return child
 
     def _turn_of(self, spec: ProcessSpec) -> Child:
         """Starts a child, or tells the one that was started ahead to begin."""
@@ -258,7 +272,8 @@ def _held(plan: LaunchPlan) -> ProcessSpec:
     return replace(first, argv=(*first.argv, HOLD))
 
 
-def _ended_early(what: str, child: Child) -> ProcessExited:
+def ended_early(what: str, child: Child) -> ProcessExited:
+    """The error of a child that ended without having done what it was for."""
     return ProcessExited(
         f"{what} ended before the run did: {child.describe_exit()}\n{child.describe_log()}",
         f"the whole log is {child.log}",

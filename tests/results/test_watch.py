@@ -10,7 +10,8 @@ import pytest
 
 from trl_envs.errors import TrainingFailed
 from trl_envs.results.metrics import MetricsWriter
-from trl_envs.results.signs import RunNumbers, Sign, find_signs
+from trl_envs.results.sign_rules import find_signs
+from trl_envs.results.signs import RunNumbers, Sign
 from trl_envs.results.watch import RunWatch, latest_stretch
 
 NUMBERS = RunNumbers("catch", {"catch.caught": 1.0, "catch.speed": 1.0}, 1024, 8, 1.0, 4e-6)

@@ -9,7 +9,8 @@ from typing import Any
 
 from trl_envs.errors import TrainingFailed
 from trl_envs.results.metrics import MetricsTail
-from trl_envs.results.signs import RunNumbers, Sign, Stretch, find_signs
+from trl_envs.results.sign_rules import find_signs
+from trl_envs.results.signs import RunNumbers, Sign, Stretch
 
 # By this key a line of training is told from one of evaluation and from the end of a run.
 TRAINING_KEY = "reward"
