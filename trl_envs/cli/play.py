@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -10,7 +10,7 @@ import typer
 from trl_envs.cli.options import Overrides, RecipeDirs, compose_typed
 
 
-class Policy(str, Enum):
+class Policy(StrEnum):
     """Scripted players."""
 
     random = "random"

@@ -30,7 +30,7 @@ from trl_envs.errors import TrainingFailed, TrlEnvError
 from trl_envs.evaluate import lints
 from trl_envs.evaluate.batches import PlaysEpisodes, ScoredEpisode, play_rows
 from trl_envs.evaluate.lints import Trial, Trials, find_lints, weighted_sum
-from trl_envs.evaluate.scripted import ScriptedPlayer, do_nothing
+from trl_envs.evaluate.scripted import ScriptedPlayer, do_nothing, stubborn
 from trl_envs.evaluate.summary import summarize
 from trl_envs.evaluate.tools import async_loop
 from trl_envs.evaluate.worker import build_player, check_lost, run_factories
@@ -41,8 +41,8 @@ from trl_envs.results.outcome import Outcome
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.results.statistics import estimate
 
-# Doing nothing is the same every time, but for terms that look at the game's start.
-IDLE_EPISODES = 20
+# Of those who do the same every time.
+FEW_EPISODES = 20
 # Groups of one seed, each played so often at random.
 GROUPS, GROUP_SIZE = 10, 4
 
@@ -132,6 +132,7 @@ class _Bench:
         solver = find_policy(target, SOLVER)  # type: ignore[arg-type]
         at_random = random_player(target, self.factory())  # type: ignore[arg-type]
         players = {lints.RANDOM: at_random, lints.NOTHING: do_nothing, lints.GROUPS: at_random}
+        players[lints.STUBBORN] = stubborn(at_random)
         return {**players, **({lints.SOLVER: solver} if solver is not None else {})}
 
     def judge(self, players: Mapping[str, PlaysEpisodes], episodes: int) -> EnvironmentBaseline:
@@ -152,7 +153,8 @@ class _Bench:
 
     def _rows(self, who: str, episodes: int) -> list[dict[str, Any]]:
         """Rows as they are trained on: what the reward is worth on those decides."""
-        seeds = {lints.NOTHING: min(episodes, IDLE_EPISODES), lints.GROUPS: GROUPS}.get(who, episodes)
+        few = min(episodes, FEW_EPISODES)
+        seeds = {lints.NOTHING: few, lints.STUBBORN: few, lints.GROUPS: GROUPS}.get(who, episodes)
         rows = build_rows({self.name: replace(self.config.envs[self.name], episodes=seeds)})
         return [row for row in rows for _ in range(GROUP_SIZE if who == lints.GROUPS else 1)]
 

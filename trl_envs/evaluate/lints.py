@@ -14,7 +14,9 @@ from statistics import fmean, pstdev
 from trl_envs.results.baseline import Lint
 from trl_envs.results.statistics import Difference, difference, estimate
 
-RANDOM, SOLVER, MODEL, NOTHING, GROUPS = "random", "solver", "model", "nothing", "groups"
+RANDOM, SOLVER, MODEL, NOTHING = "random", "solver", "model", "nothing"
+# Played for the lints alone: groups of one seed, and one move made again and again.
+GROUPS, STUBBORN = "groups", "stubborn"
 # Values that differ by less are equal.
 SAME = 1e-9
 # Share of groups without spread from which on it isn't chance.
@@ -262,8 +264,8 @@ def _who(trials: Trials, missing: Sequence[Trial]) -> str:
         return ", all of them without a tool call"
     lost = {id(trial) for trial in missing}
     players = [name for name, played in trials.players.items() if any(id(trial) in lost for trial in played)]
-    names = ["random" if name == GROUPS else name for name in players]
-    return f" (of {', '.join(dict.fromkeys(names))})" if len(players) < len(trials.players) else ""
+    names = ["random" if name == GROUPS else name for name in players if name != STUBBORN]
+    return f" (of {', '.join(dict.fromkeys(names))})" if names and len(players) < len(trials.players) else ""
 
 
 def _range(change: Difference) -> str:

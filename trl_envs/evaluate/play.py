@@ -151,7 +151,7 @@ class Table:
         rollout.prompt = first_messages(row, observation)
         self._check_lost(rollout)
         for message in rollout.prompt:
-            self._show(str(message["content"]), rollout)
+            self._show(str(message["content"]), rollout, first=True)
         if policy is None:
             self._say(f"\nYour tools (help shows them again, quit ends the game):\n{usage(rollout.tools)}")
         self._show_rewards(rollout)
@@ -162,7 +162,9 @@ class Table:
                 self._say(f"\n> {described(move)}")
             text = make_move(rollout, move, self.loop)
             self._check_lost(rollout)
-            self._show(text, rollout)
+            # A person reads the error alone, not how the model gets it.
+            failed = rollout.episode.events[-1].error if rollout.episode.events else None
+            self._show(failed or text, rollout)
             self._show_rewards(rollout)
         self._show_end(rollout)
 
@@ -172,6 +174,9 @@ class Table:
                 self._console.print("\n> ", end="", markup=False, highlight=False)
                 line = sys.stdin.readline()
                 word = line.strip()
+                if not sys.stdin.isatty():
+                    # A terminal shows what is typed.
+                    self._say(word)
                 if not line or word.lower() in QUIT:
                     self._say("" if line else "\nThe input is at its end.")
                     raise Enough(0 if line else END_OF_INPUT)
@@ -189,11 +194,14 @@ class Table:
         if rollout.episode.lost is not None:
             raise SessionLost(f"the session was lost: {rollout.episode.lost}", "look at the environment's server")
 
-    def _show(self, text: str, rollout: Rollout) -> None:
+    def _show(self, text: str, rollout: Rollout, *, first: bool = False) -> None:
+        """A text and what can be drawn of it: behind the prompt, and before what a tool says."""
         rest, drawing = self._picture.take(text, rollout.episode)
+        if rest and first:
+            self._say(rest)
         if drawing is not None:
             self._console.print(drawing, soft_wrap=True)
-        if rest:
+        if rest and not first:
             self._say(rest)
 
     def _show_rewards(self, rollout: Rollout) -> None:

@@ -16,11 +16,28 @@ from trl_envs.evaluate.tools import Message, bound_tools, call_tools
 
 # Enough for any of the shipped games; an environment that never ends is left after so many calls.
 LONGEST_EPISODE = 200
+LONGEST_STUBBORN = 8
 
 
 def do_nothing(observation: str, episode: Episode, rng: random.Random) -> Move | None:
     """Calls no tool at all."""
     return None
+
+
+def stubborn(policy: Policy) -> Policy:
+    """A player that makes the other one's first move again and again: what is punished has to happen once.
+
+    Args:
+        policy: Chooses the first move.
+    """
+
+    def repeat(observation: str, episode: Episode, rng: random.Random) -> Move | None:
+        if not episode.events:
+            return policy(observation, episode, rng)
+        first = episode.events[0]
+        return None if episode.done or len(episode.events) >= LONGEST_STUBBORN else (first.tool, dict(first.arguments))
+
+    return repeat
 
 
 class ScriptedPlayer:

@@ -10,6 +10,8 @@ from rich.text import Text
 from trl_envs.results.baseline import Baseline, EnvironmentBaseline, PlayerResult
 from trl_envs.results.statistics import Estimate
 
+_COUNTS = ("turns", "invalid actions")
+
 
 def baseline_tables(found: Baseline) -> list[Table]:
     """One table an environment: a row a figure, a column a player."""
@@ -38,17 +40,20 @@ def _table(name: str, found: EnvironmentBaseline) -> Table:
     ]
     for label, figures in rows:
         if any(figure is not None for figure in figures.values()):
-            table.add_row(Text(label), *(_cell(figure) for figure in figures.values()))
+            counted = label in _COUNTS
+            table.add_row(Text(label), *(_cell(figure, counted=counted) for figure in figures.values()))
     table.caption = _caption(found.players)
     return table
 
 
-def _cell(figure: Estimate | None) -> Text:
+def _cell(figure: Estimate | None, *, counted: bool) -> Text:
     if figure is None or figure.mean is None:
         return Text("unscored" if figure is not None else "", "yellow")
+    # Counts that happen to be 0 and 1 alone aren't shares, and have no interval of one.
+    open_ended = figure.low is None or figure.high is None or (counted and figure.share)
     # A share says by itself how it varies.
     spread = "" if figure.sd is None or figure.share else f" ± {figure.sd:.2f}"
-    between = "" if figure.low is None or figure.high is None else f"\n{figure.low:.2f} to {figure.high:.2f}"
+    between = "" if open_ended else f"\n{figure.low:.2f} to {figure.high:.2f}"
     cell = Text(f"{figure.mean:.2f}{spread}", "bold")
     return cell.append(between, "not bold dim")
 

@@ -1,4 +1,4 @@
-"""What a sign that a run can't learn is, and the stretch of metrics in which it is looked for; the rules: sign_rules.py."""
+"""What a sign that a run can't learn is, and the stretch of metrics in which it is looked for (by sign_rules.py)."""
 
 from __future__ import annotations
 
