@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,7 +125,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serving("catch", sessions=4) as server:
         run = RunDirectory.create(tmp_path_factory.mktemp("play"), "run")
         config = bench_config(catch_config(**{"envs.catch.url": server.url}), 1)
-        config = replace(config, model=replace(config.model))
         run.write_config(to_yaml(config))
         run.write_plan(build_plan(config, FACTS, run.path, []).as_dict())
         yield str(run.path)
