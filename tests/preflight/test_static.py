@@ -94,6 +94,7 @@ BROKEN: list[tuple[str, dict[str, Any], str, str]] = [
     ("grpo.repetition_penalty=nan", {}, "grpo.repetition_penalty", "=1"),
     ("grpo.vllm_gpu_memory_utilization=20", {}, "grpo.vllm_gpu_memory_utilization", "=0.3"),
     ("grpo.vllm_max_model_length=2048", {}, "grpo.vllm_max_model_length", "=8192"),
+    ("server.workers=0", {}, "server.workers", "server.workers=null"),
     ("rollout.call_timeout_s=0", {}, "rollout.call_timeout_s", "rollout.call_timeout_s=60"),
     ("rollout.connect_timeout_s=-1", {}, "rollout.connect_timeout_s", "rollout.connect_timeout_s=10"),
     ("rollout.capacity_wait_s=-1", {}, "rollout.capacity_wait_s", "rollout.capacity_wait_s=60"),
@@ -104,7 +105,7 @@ BROKEN: list[tuple[str, dict[str, Any], str, str]] = [
     ("server.heartbeat_timeout_s=0", {}, "server.heartbeat_timeout_s", "server.heartbeat_timeout_s=30"),
     ("rollout.concurrency=-4", {}, "rollout.concurrency", "rollout.concurrency=1"),
     ("watch.patience_steps=0", {}, "watch.patience_steps", "watch.patience_steps=5"),
-    ("launch.vllm_args=[--enforce-eager]", {}, "launch.vllm_args", "leave it out"),
+    ("launch.vllm_args=[--enforce-eager]", {}, "launch.vllm_args", "leave launch.vllm_args out"),
     ("server.ready_timeout_s=0", {}, "server.ready_timeout_s", "server.ready_timeout_s=60"),
     ("model.lora.rank=0", {}, "model.lora.rank", "model.lora.rank=16"),
     # Launch against machine
