@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,7 +44,7 @@ from trl_envs.results.record import RunRecord, RunStatus, write_record
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.results.runs import summarize_run
 from trl_envs.runtime.supervisor import Supervisor
-from trl_envs.stage import Display, standing
+from trl_envs.stage import Display, build_watch, standing
 
 RECORDED_PACKAGES = ("trl-env", "torch", "transformers", "trl", "openenv", "vllm", "datasets", "peft", "accelerate")
 
@@ -78,7 +79,7 @@ def check(composed: Composed, display: Display, *, all_sessions: bool = False) -
     with TemporaryDirectory(prefix="trl-env-check-") as folder:
         run = RunDirectory(Path(folder))
         plan = build_plan(composed.config, facts, run.path, composed.import_folders)
-        _write_down(run, composed, plan)
+        write_down(run, composed, plan)
         with standing(run, plan, composed, display, play=False) as stage:
             return stage.probe(all_sessions=all_sessions)
 
@@ -187,11 +188,12 @@ def _carry_out(
     run: RunDirectory, composed: Composed, plan: LaunchPlan, display: Display, *, attempt: int, all_sessions: bool
 ) -> RunRecord:
     """One attempt at a run, from what is written down before it to the record of what came of it."""
-    _write_down(run, composed, plan)
+    write_down(run, composed, plan)
     display.planned(plan, run)
     versions = installed_versions(RECORDED_PACKAGES)
     record = RunRecord.begin(run, composed.config.recipe, composed.config.preset, versions, attempt)
     write_record(run, record)
+    watch = build_watch(run, composed.config, display.warned)
     try:
         with standing(run, plan, composed, display) as stage:
             report = stage.probe(all_sessions=all_sessions)
@@ -199,7 +201,7 @@ def _carry_out(
             raise_errors(report)
             with stage.generating():
                 stage.evaluate("before")
-                record.global_step = stage.train()
+                record.global_step = stage.train(watch)
             # Of several machines the first one alone gets the model.
             record.model_dir = str(run.model_dir) if run.model_dir.is_dir() else None
             stage.evaluate("after")
@@ -212,6 +214,7 @@ def _carry_out(
         record.end("failed", 1, f"{type(error).__name__}: {error}")
         raise
     finally:
+        record.signs = [asdict(sign) for sign in watch.signs]
         _count(run, record)
         write_record(run, record)
     draw_run(run)
@@ -265,7 +268,8 @@ def _wanted_directory(composed: Composed) -> Path:
     return folder / (default_run_name(composed) if name is None else name)
 
 
-def _write_down(run: RunDirectory, composed: Composed, plan: LaunchPlan) -> None:
+def write_down(run: RunDirectory, composed: Composed, plan: LaunchPlan) -> None:
+    """Writes what the children read, and what was typed."""
     run.write_config(to_yaml(composed.config))
     run.add_overrides(list(composed.overrides))
     run.write_plan(plan.as_dict())

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from trl_envs.config.compose import Composed
-from trl_envs.config.schema import TrainConfig
+from trl_envs.config.grpo_fields import grpo_value
+from trl_envs.config.schema import DeadSignalAction, TrainConfig
 from trl_envs.config.token import token_for
 from trl_envs.errors import ProcessExited, StartupError
 from trl_envs.plan.launch_plan import LaunchPlan
@@ -21,6 +22,8 @@ from trl_envs.results.evaluation import read_evaluation
 from trl_envs.results.headstart import HOLD
 from trl_envs.results.outcome import Outcome, read_outcome
 from trl_envs.results.rundir import RunDirectory
+from trl_envs.results.signs import RunNumbers, Sign
+from trl_envs.results.watch import RunWatch
 from trl_envs.runtime.child import Child
 from trl_envs.runtime.supervisor import Supervisor
 from trl_envs.servers.health import Heart, Heartbeat
@@ -51,6 +54,9 @@ class Display(Protocol):
 
     def training(self, run: RunDirectory, plan: LaunchPlan) -> AbstractContextManager[Callable[[], None]]:
         """Around the training; gives what is to be called a few times a second."""
+
+    def warned(self, sign: Sign) -> None:
+        """The run shows a sign that it can't learn."""
 
     def evaluating(self, run: RunDirectory, name: str, episodes: int) -> AbstractContextManager[Callable[[], None]]:
         """Around an evaluation of so many episodes; gives what is to be called a few times a second."""
@@ -110,7 +116,7 @@ class Stage:
         code = self._wait(probe, tick)
         report = read_report(self.run.path)
         if code != 0 or report is None:
-            raise _ended_early("the probe", probe)
+            raise ended_early("the probe", probe)
         return report
 
     @contextmanager
@@ -153,25 +159,47 @@ class Stage:
         if error is not None:
             raise error
         if code != 0 or found is None:
-            raise _ended_early(f"the evaluation {name} training", child)
+            raise ended_early(f"the evaluation {name} training", child)
 
-    def train(self) -> int:
+    def train(self, watch: RunWatch) -> int:
         """Trains; returns the number of steps.
 
+        Args:
+            watch: Looks for signs that the run can't learn.
+
         Raises:
-            TrlEnvError: The trainer's own error.
+            TrlEnvError: The trainer's own error, or that of a run which is to be stopped at such a sign.
             ProcessExited: It died, or a server did.
         """
         trainer = self._turn_of(self.plan.trainer)
         with self.display.training(self.run, self.plan) as tick:
-            code = self._wait(trainer, tick)
+
+            def look() -> None:
+                tick()
+                watch.look()
+
+            code = self._wait(trainer, look)
         outcome = read_outcome(self.run)
         error = outcome.exception() if outcome is not None else None
         if error is not None:
             raise error
         if code != 0 or outcome is None or outcome.global_step is None:
-            raise _ended_early("the trainer", trainer)
+            raise ended_early("the trainer", trainer)
         return outcome.global_step
+
+    def have(self, spec: ProcessSpec, tick: Callable[[], None] = lambda: None) -> Child:
+        """Starts a child and waits until it has ended, however it does.
+
+        Args:
+            spec: What to start.
+            tick: Called a few times a second.
+
+        Raises:
+            ProcessExited: A server died meanwhile.
+        """
+        child = self.supervisor.start(spec)
+        self._wait(child, tick)
+        return child
 
     def _turn_of(self, spec: ProcessSpec) -> Child:
         """Starts a child, or tells the one that was started ahead to begin."""
@@ -188,6 +216,26 @@ class Stage:
             self.beat.check()
 
         return self.supervisor.watch(child, look)
+
+
+def build_watch(run: RunDirectory, config: TrainConfig, tell: Callable[[Sign], None]) -> RunWatch:
+    """What follows a run's metrics, as its config asks for it; `tell` is called with each sign."""
+    numbers = RunNumbers(
+        recipe=config.recipe,
+        weights={
+            f"{name}.{term}": float(weight)
+            for name, env in config.envs.items()
+            for term, node in env.rewards.items()
+            # What is no number the probe refuses, by the term's name.
+            if isinstance(weight := node.get("weight", 1.0), int | float)
+        },
+        max_completion_length=grpo_value(config.grpo, "max_completion_length"),
+        num_generations=grpo_value(config.grpo, "num_generations"),
+        temperature=grpo_value(config.grpo, "temperature"),
+        learning_rate=grpo_value(config.grpo, "learning_rate"),
+    )
+    stop = config.watch.on_dead_signal is DeadSignalAction.stop
+    return RunWatch(run.metrics_file, numbers, config.watch.patience_steps, stop=stop, tell=tell)
 
 
 @contextmanager
@@ -241,7 +289,8 @@ def _held(plan: LaunchPlan) -> ProcessSpec:
     return replace(first, argv=(*first.argv, HOLD))
 
 
-def _ended_early(what: str, child: Child) -> ProcessExited:
+def ended_early(what: str, child: Child) -> ProcessExited:
+    """The error of a child that ended without having done what it was for."""
     return ProcessExited(
         f"{what} ended before the run did: {child.describe_exit()}\n{child.describe_log()}",
         f"the whole log is {child.log}",

@@ -25,7 +25,7 @@ from trl_envs.plan.spec import ProcessSpec
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.runtime.supervisor import Supervisor
 from trl_envs.servers.health import Heartbeat
-from trl_envs.stage import Stage
+from trl_envs.stage import Stage, build_watch
 
 FAKE = Path(__file__).with_name("fake_vllm.py")
 ROOT = FAKE.parent.parent.parent
@@ -65,7 +65,7 @@ def stage(folder: Path, trainer: str, *overrides: str) -> Iterator[Stage]:
 
 def carry_out(one: Stage) -> int:
     with one.generating():
-        return one.train()
+        return one.train(build_watch(one.run, one.config, lambda sign: None))
 
 
 def assert_nothing_is_left(pids: Path, one: Stage) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trl_envs.preflight.findings import Report
     from trl_envs.results.record import RunRecord
     from trl_envs.results.rundir import RunDirectory
+    from trl_envs.results.signs import Sign
 
 
 def run_console() -> Console:
@@ -91,6 +92,10 @@ class TrainDisplay:
         from trl_envs.cli.evaluation import EvaluationProgress
 
         yield EvaluationProgress(self._say, run.eval_dir / f"{name}.jsonl", name, episodes).tick
+
+    def warned(self, sign: Sign) -> None:
+        """The run shows a sign that it can't learn."""
+        self._say(f"warning: {sign.message}\n         try: {sign.hint}")
 
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)

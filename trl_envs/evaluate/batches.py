@@ -6,14 +6,14 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from trl_envs.agent.dataset import build_rows
 from trl_envs.agent.terms import RewardTerm, reward_function
 from trl_envs.config.schema import EnvConfig
 from trl_envs.envs.episode import Episode
 from trl_envs.envs.game import end_episode
-from trl_envs.evaluate.loop import Player, Rollout
+from trl_envs.evaluate.loop import Rollout
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,19 @@ class ScoredEpisode:
     rewards: dict[str, float | None]
 
 
+class PlaysEpisodes(Protocol):
+    """What plays: a model (`Player`) or a script (`ScriptedPlayer`)."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Runs async tools and terms."""
+
+    def play(self, environments: Sequence[Any], rows: Sequence[Mapping[str, Any]]) -> list[Rollout]:
+        """Plays one episode in each environment; the sessions are left open, for scoring."""
+
+
 def play_rows(
-    player: Player,
+    player: PlaysEpisodes,
     factory: Callable[[], Any],
     terms: Sequence[RewardTerm],
     rows: Sequence[Mapping[str, Any]],

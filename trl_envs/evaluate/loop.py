@@ -11,12 +11,15 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from trl_envs.agent.environments import episode_of
 from trl_envs.envs.episode import Episode
-from trl_envs.evaluate.chat import ChatFormat, Message
-from trl_envs.evaluate.tools import bound_tools, call_tools
+from trl_envs.evaluate.tools import Message, bound_tools, call_tools
+
+if TYPE_CHECKING:
+    # It takes seconds to load, and scripted players have no use for it.
+    from trl_envs.evaluate.chat import ChatFormat
 
 End = Literal["no tool call", "token budget", "iteration limit", "lost"]
 
@@ -113,7 +116,7 @@ class Player:
             rows: Rows as `build_rows` makes them, one an environment.
         """
         rollouts = [Rollout(row, one, bound_tools(one)) for one, row in zip(environments, rows, strict=True)]
-        for rollout, observation in zip(rollouts, self.workers.map(_reset, rollouts), strict=True):
+        for rollout, observation in zip(rollouts, self.workers.map(reset, rollouts), strict=True):
             self._begin(rollout, observation)
         self._speak([rollout for rollout in rollouts if rollout.end is None])
         while live := [rollout for rollout in rollouts if rollout.end is None]:
@@ -123,10 +126,7 @@ class Player:
 
     def _begin(self, rollout: Rollout, observation: Any) -> None:
         """Renders the prompt, with the first observation behind the last message."""
-        *before, last = rollout.row["prompt"]
-        if observation is not None:
-            last = {**last, "content": last["content"] + observation}
-        rollout.prompt = [*before, last]
+        rollout.prompt = first_messages(rollout.row, observation)
         rollout.prompt_ids = self.chat.prompt_ids(rollout.prompt, list(rollout.tools.values()))
         if rollout.episode.lost is not None:
             rollout.end = "lost"
@@ -181,6 +181,14 @@ class Player:
         rollout.completion += results
 
 
-def _reset(rollout: Rollout) -> Any:
+def first_messages(row: Mapping[str, Any], observation: Any) -> list[Message]:
+    """A row's prompt with what `reset` returned behind its last message."""
+    *before, last = row["prompt"]
+    if observation is not None:
+        last = {**last, "content": last["content"] + observation}
+    return [*before, last]
+
+
+def reset(rollout: Rollout) -> Any:
     """Starts the episode; TRL keeps the column by which it chooses the environment to itself."""
     return rollout.environment.reset(**{name: value for name, value in rollout.row.items() if name != "environment"})

@@ -10,7 +10,7 @@ from trl_envs.results.evaluation import EnvironmentResult
 from trl_envs.results.statistics import Estimate, estimate
 
 # What games call a won episode among their facts.
-WIN_FACTS = ("won", "caught")
+WIN_FACTS = ("won", "caught", "solved")
 
 
 def summarize(environment: str, played: Sequence[ScoredEpisode], terms: Sequence[RewardTerm]) -> EnvironmentResult:

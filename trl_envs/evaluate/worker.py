@@ -100,11 +100,16 @@ def evaluate(run: RunDirectory, name: str, model: str | None = None, *, hold: bo
     plan = json.loads(run.plan_file.read_text(encoding="utf-8"))
     make_importable(plan["import_folders"])
     # Before torch is imported, so that a typo costs a second.
-    table = _Table(config, plan, _factories(config, plan), build_terms(config.envs))
+    table = _Table(config, plan, run_factories(config, plan), build_terms(config.envs))
     return _evaluate(run, name, table, hold=hold)
 
 
-def _factories(config: TrainConfig, plan: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+def run_factories(config: TrainConfig, plan: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+    """The factories of a run's environments, on the servers of its plan.json.
+
+    Raises:
+        ConfigError: A class that isn't there, isn't an environment, or doesn't take its settings.
+    """
     servers = plan["environments"]
     return build_factories(
         config.envs,
@@ -129,7 +134,7 @@ def _evaluate(run: RunDirectory, name: str, table: _Table, *, hold: bool) -> Eva
     writer, results = EpisodeWriter(episodes_file), {}
     with ExitStack() as stack:
         stack.callback(writer.close)
-        player = _player(table, sampling, stack, hold_for=run if hold else None)
+        player = build_player(config, table.plan["device"], sampling, stack, hold_for=run if hold else None)
         started = time.perf_counter()
         for environment in config.envs:
             # Each environment's draws are its own, however many episodes the one before it played.
@@ -140,7 +145,21 @@ def _evaluate(run: RunDirectory, name: str, table: _Table, *, hold: bool) -> Eva
     return Evaluation(name, config.model.path, sampling.temperature, config.eval.seed, seconds, results)
 
 
-def _player(table: _Table, sampling: Sampling, stack: ExitStack, *, hold_for: RunDirectory | None) -> Player:
+def build_player(
+    config: TrainConfig, device: str, sampling: Sampling, stack: ExitStack, *, hold_for: RunDirectory | None = None
+) -> Player:
+    """The config's model, ready to play.
+
+    Args:
+        config: The run's config.
+        device: cpu, mps or cuda.
+        sampling: How tokens are chosen.
+        stack: Ends its threads.
+        hold_for: The run for whose go to wait before anything but libraries is loaded; None doesn't wait.
+
+    Raises:
+        ConfigError: It can't be loaded.
+    """
     from transformers.utils.logging import disable_progress_bar
 
     from trl_envs.agent.models import load_tokenizer
@@ -152,9 +171,8 @@ def _player(table: _Table, sampling: Sampling, stack: ExitStack, *, hold_for: Ru
     if hold_for is not None:
         wait_for_go(hold_for)
     disable_progress_bar()
-    config = table.config
     chat = ChatFormat(load_tokenizer(config.model), grpo_value(config.grpo, "chat_template_kwargs") or {})
-    generator = Generator(load_generating_model(config.model, table.plan["device"]), chat.tokenizer, sampling)
+    generator = Generator(load_generating_model(config.model, device), chat.tokenizer, sampling)
     limits = Limits(
         grpo_value(config.grpo, "max_completion_length"), grpo_value(config.grpo, "max_tool_calling_iterations")
     )
@@ -178,7 +196,7 @@ def _play(table: _Table, player: Player, environment: str, name: str, writer: Ep
         for one in batch:
             writer.write(_entry(one, name), step=0, group=len(played), rewards=one.rewards)
             played.append(one)
-    _check_lost(played, environment, config.rollout.max_lost_fraction)
+    check_lost(played, f"the evaluation of {environment}", config.rollout.max_lost_fraction)
     return played
 
 
@@ -193,13 +211,22 @@ def _entry(one: ScoredEpisode, name: str) -> dict[str, Any]:
     }
 
 
-def _check_lost(played: Sequence[ScoredEpisode], environment: str, max_lost_fraction: float) -> None:
+def check_lost(played: Sequence[ScoredEpisode], what: str, max_lost_fraction: float) -> None:
+    """Does nothing while few enough episodes were lost.
+
+    Args:
+        played: The episodes.
+        what: Of what they are part.
+        max_lost_fraction: Share of them that may be lost.
+
+    Raises:
+        TrainingFailed: More of them were.
+    """
     reasons = Counter(one.episode.lost for one in played if one.episode.lost is not None)
     if reasons.total() > max_lost_fraction * len(played):
         reason, count = reasons.most_common(1)[0]
         raise TrainingFailed(
-            f"{reasons.total()} of {len(played)} episodes of the evaluation of {environment} were lost, {count} of "
-            f"them because {reason}",
+            f"{reasons.total()} of {len(played)} episodes of {what} were lost, {count} of them because {reason}",
             "look at the environment server's log; rollout.max_lost_fraction="
             f"{max_lost_fraction:g} is the share that may be lost",
         )

@@ -35,6 +35,7 @@ class ProcessSpec:
         host: Address on which it listens.
         cleanup: Command that removes what the process leaves outside its own process group, a container for one; run
             once the process is gone, however it went. Running it twice must do no harm.
+        at_terminal: Whether a person talks with it: it has the launcher's own input and output, and no log.
     """
 
     name: str
@@ -44,6 +45,7 @@ class ProcessSpec:
     port: int | None = None
     host: str = "127.0.0.1"
     cleanup: tuple[str, ...] = ()
+    at_terminal: bool = False
 
     def command(self) -> str:
         """The process as one line that can be pasted into a shell."""

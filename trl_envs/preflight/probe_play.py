@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import importlib
-import importlib.util
 import inspect
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from trl_envs.agent.dataset import episode_seed, messages
 from trl_envs.agent.environments import episode_of
+from trl_envs.agent.policies import RANDOM, Move, Policy
+from trl_envs.agent.policies import find_policy as scripted_policy
 from trl_envs.agent.terms import RewardTerm, reward_function
 from trl_envs.envs.episode import Episode
 from trl_envs.envs.game import end_episode
@@ -22,9 +22,6 @@ from trl_envs.errors import TrlEnvError
 from trl_envs.preflight.probe_env import Candidate, sample_arguments
 from trl_envs.preflight.probe_report import Collector
 from trl_envs.preflight.probe_sessions import latency
-
-Move = tuple[str, dict[str, Any]]
-Policy = Callable[[str, Episode, random.Random], Move | None]
 
 # Enough for any of the shipped games; an environment that never ends is left after so many calls.
 LONGEST_EPISODE = 60
@@ -122,12 +119,9 @@ def _difference(one: Played, other: Played) -> str:
 
 def find_policy(candidate: Candidate) -> Policy:
     """The game's own random player if there is a module `policies` beside its class; else each tool called once."""
-    module = candidate.target.__module__
-    for package in (module, module.rpartition(".")[0]):
-        if package and _has_policies(package):
-            found = getattr(importlib.import_module(f"{package}.policies"), "random_policy", None)
-            if callable(found):
-                return found  # type: ignore[no-any-return]
+    own = scripted_policy(candidate.target, RANDOM)
+    if own is not None:
+        return own
     moves = [(tool, sample_arguments(schema)) for tool, schema in candidate.schemas.items()]
 
     def call_each_once(observation: str, episode: Episode, rng: random.Random) -> Move | None:
@@ -135,14 +129,6 @@ def find_policy(candidate: Candidate) -> Policy:
         return None if episode.done or number >= len(moves) else moves[number]
 
     return call_each_once
-
-
-def _has_policies(package: str) -> bool:
-    try:
-        return importlib.util.find_spec(f"{package}.policies") is not None
-    except ModuleNotFoundError:
-        # A module that is no package has no submodules.
-        return False
 
 
 def play(

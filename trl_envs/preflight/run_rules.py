@@ -82,6 +82,9 @@ def _other_problems(config: TrainConfig) -> Iterator[Problem]:
     if config.eval.temperature is not None and not config.eval.temperature > 0:
         message = f"eval.temperature={config.eval.temperature:g}: sampling needs a temperature above 0"
         yield Problem("eval.temperature", message, "set eval.temperature=null for the training temperature")
+    if config.watch.patience_steps < 1:
+        message = f"watch.patience_steps={config.watch.patience_steps}: a sign must last for a step at least"
+        yield Problem("watch.patience_steps", message, "set watch.patience_steps=5")
     if not config.server.heartbeat_timeout_s > 0:
         message = f"server.heartbeat_timeout_s={config.server.heartbeat_timeout_s:g}: every server would count as hung"
         yield Problem("server.heartbeat_timeout_s", message, "set server.heartbeat_timeout_s=30")
@@ -98,7 +101,6 @@ def _other_problems(config: TrainConfig) -> Iterator[Problem]:
 
 # Keys of the schema that nothing reads yet. Setting one and having it ignored would be worse than not having it.
 LATER = {
-    "watch": "watching a run for signs that it can't learn",
     "job": "submitting a run elsewhere",
 }
 

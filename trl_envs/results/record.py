@@ -38,6 +38,7 @@ class RunRecord:
         lost_episodes: Episodes of these that couldn't be scored.
         model_dir: The final model, if there is one.
         evaluation: What playing before and after training found and the differences, as far as it came.
+        signs: What was seen that keeps a run from learning: name, message and hint of each (see signs.py).
         pid: The launcher's process id.
         process: What tells the launcher from a later process with its id (see processes.py).
         host: The machine on which it ran.
@@ -61,6 +62,7 @@ class RunRecord:
     lost_episodes: int = 0
     model_dir: str | None = None
     evaluation: dict[str, Any] = field(default_factory=dict)
+    signs: list[dict[str, str]] = field(default_factory=list)
     pid: int = 0
     process: str = ""
     host: str = ""

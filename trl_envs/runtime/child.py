@@ -75,7 +75,8 @@ class Child:
 def start_child(spec: ProcessSpec, log_dir: Path, watchdog: Watchdog) -> Child:
     """Starts a process in a session of its own, its output appended to `log_dir/<name>.log`.
 
-    The log is the child's own file descriptor: a child whose launcher is gone never blocks on a full pipe.
+    The log is the child's own file descriptor: a child whose launcher is gone never blocks on a full pipe. One at the
+    terminal has the launcher's instead.
 
     Args:
         spec: What to start.
@@ -96,9 +97,10 @@ def start_child(spec: ProcessSpec, log_dir: Path, watchdog: Watchdog) -> Child:
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(GATE_FILE), str(theirs.fileno()), file, *spec.argv],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                # In its session it isn't the terminal's foreground group, which is the launcher's: Ctrl-C comes there.
+                stdin=None if spec.at_terminal else subprocess.DEVNULL,
+                stdout=None if spec.at_terminal else log,
+                stderr=None if spec.at_terminal else subprocess.STDOUT,
                 env=variables,
                 start_new_session=True,
                 pass_fds=[theirs.fileno()],

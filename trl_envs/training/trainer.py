@@ -20,6 +20,7 @@ from trl import GRPOTrainer
 
 from trl_envs.agent.clock import EnvironmentClock
 from trl_envs.agent.environments import episode_of
+from trl_envs.agent.groups import differing_games
 from trl_envs.envs.episode import Episode
 from trl_envs.envs.game import end_episode
 from trl_envs.errors import TrainingFailed
@@ -144,6 +145,7 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
             TrainingFailed: More of them were lost than `rollout.max_lost_fraction` allows.
         """
         group = self.num_generations if mode == "train" else self.num_generations_eval
+        self._metrics[mode]["groups/differing_games"].append(differing_games(played, group))
         for index, (episode, scores) in enumerate(zip(played, self._scores, strict=True)):
             rewards = {
                 name: None if score != score else score

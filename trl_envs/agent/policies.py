@@ -1,0 +1,105 @@
+"""Scripted players of an environment class: its game's own, or one that calls any tool with anything that fits."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from trl_envs.agent.environments import tools_of
+from trl_envs.envs.episode import Episode
+
+Move = tuple[str, dict[str, Any]]
+# Chooses a tool and its arguments by the last text, the episode so far and a generator; None ends the episode.
+Policy = Callable[[str, Episode, random.Random], Move | None]
+
+# Names of the functions in a game's module `policies`.
+RANDOM, SOLVER = "random_policy", "solver"
+# Calls after which a player that knows nothing of the game gives up.
+LONGEST_SAMPLED = 20
+WORDS = ("a", "yes", "hello", "north", "crane", "slate", "one", "open the door")
+
+
+def find_policy(target: type, name: str) -> Policy | None:
+    """A game's own player: `name` in a module `policies` beside the class, or beside a class that it inherits from.
+
+    Args:
+        target: The environment class.
+        name: `RANDOM` or `SOLVER`.
+    """
+    for owner in target.__mro__:
+        for package in (owner.__module__, owner.__module__.rpartition(".")[0]):
+            if package and _has_policies(package):
+                found = getattr(importlib.import_module(f"{package}.policies"), name, None)
+                if callable(found):
+                    return cast(Policy, found)
+    return None
+
+
+def random_player(target: type, environment: object) -> Policy:
+    """The game's own random player or, without one, any tool with arguments that fit its schema.
+
+    Args:
+        target: The environment class.
+        environment: An instance, whose tools are described.
+
+    Raises:
+        Exception: transformers', of a tool that can't be described.
+    """
+    own = find_policy(target, RANDOM)
+    if own is not None:
+        return own
+    # It loads transformers, which takes seconds and which games with a player of their own don't need.
+    from transformers.utils import get_json_schema
+
+    schemas = {name: get_json_schema(getattr(environment, name)) for name in tools_of(type(environment))}
+
+    def sampled(observation: str, episode: Episode, rng: random.Random) -> Move | None:
+        if episode.done or len(episode.events) >= LONGEST_SAMPLED:
+            return None
+        tool = rng.choice(sorted(schemas))
+        return tool, sampled_arguments(schemas[tool], rng)
+
+    return sampled
+
+
+def sampled_arguments(schema: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Arguments that fit a tool's schema; of those that may be left out each one half of the time.
+
+    Args:
+        schema: As `get_json_schema` makes it.
+        rng: Chooses.
+    """
+    parameters = schema["function"]["parameters"]
+    required = parameters.get("required", ())
+    return {
+        name: _sample(description, rng)
+        for name, description in parameters.get("properties", {}).items()
+        if name in required or rng.random() < 0.5
+    }
+
+
+def _sample(schema: Mapping[str, Any], rng: random.Random) -> Any:
+    if schema.get("enum"):
+        return rng.choice(list(schema["enum"]))
+    kind = schema.get("type")
+    kind = rng.choice(kind) if isinstance(kind, list) else kind
+    samples: dict[str, Callable[[], Any]] = {
+        "integer": lambda: rng.randint(0, 9),
+        "number": lambda: round(rng.uniform(0, 10), 2),
+        "boolean": lambda: rng.random() < 0.5,
+        "array": lambda: [_sample(schema.get("items", {}), rng) for _ in range(rng.randint(0, 3))],
+        "object": dict,
+        "null": lambda: None,
+    }
+    return samples.get(str(kind), lambda: rng.choice(WORDS))()
+
+
+def _has_policies(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(f"{package}.policies") is not None
+    except (ModuleNotFoundError, ValueError):
+        # A module that is no package has no submodules; __main__ has no specification.
+        return False
