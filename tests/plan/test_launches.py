@@ -107,7 +107,12 @@ PLANNED: list[tuple[str, dict[str, Any], str, str, str | None, str | None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("overrides", "machine", "mode", "reason", "engine", "trainer"), PLANNED, ids=str)
+def name_of(value: object) -> str:
+    """The same in every test process, which addresses of functions aren't."""
+    return "+".join(value) if isinstance(value, dict) else str(value)
+
+
+@pytest.mark.parametrize(("overrides", "machine", "mode", "reason", "engine", "trainer"), PLANNED, ids=name_of)
 def test_the_launch_follows_from_gpus_mode_versions_and_model(
     overrides: str, machine: dict[str, Any], mode: str, reason: str, engine: str | None, trainer: str | None
 ) -> None:
@@ -162,7 +167,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("overrides", "machine", "key", "message", "fix"), REFUSED, ids=str)
+@pytest.mark.parametrize(("overrides", "machine", "key", "message", "fix"), REFUSED, ids=name_of)
 def test_a_launch_that_would_hang_or_fail_is_refused(
     overrides: str, machine: dict[str, Any], key: str, message: str, fix: str
 ) -> None:
