@@ -95,7 +95,7 @@ def test_environments_on_one_server_share_its_sessions(tmp_path: Path) -> None:
         )
         plan = build_plan(composed.config, facts(), tmp_path, [])
         collector = Collector(60)
-        probe(composed.config, plan.as_dict()["environments"], collector, all_sessions=False)
+        probe(composed.config, plan.as_dict(), collector, all_sessions=False)
     report = reported(collector, tmp_path)
     (finding,) = report.errors
     assert "catch and other: 16 sessions needed at once, 12 found" in finding.message

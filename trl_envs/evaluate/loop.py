@@ -13,9 +13,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from trl_envs.agent.chat import ChatFormat, Message
 from trl_envs.agent.environments import episode_of
 from trl_envs.envs.episode import Episode
-from trl_envs.evaluate.chat import ChatFormat, Message
 from trl_envs.evaluate.tools import bound_tools, call_tools
 
 End = Literal["no tool call", "token budget", "iteration limit", "lost"]

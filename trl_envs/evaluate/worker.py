@@ -140,8 +140,8 @@ def _evaluate(run: RunDirectory, name: str, table: _Table) -> Evaluation:
 def _player(table: _Table, sampling: Sampling, stack: ExitStack) -> Player:
     from transformers.utils.logging import disable_progress_bar
 
+    from trl_envs.agent.chat import ChatFormat
     from trl_envs.agent.models import load_tokenizer
-    from trl_envs.evaluate.chat import ChatFormat
     from trl_envs.evaluate.generation import Generator, load_generating_model
     from trl_envs.evaluate.loop import Limits, Player
     from trl_envs.evaluate.tools import async_loop
