@@ -52,7 +52,7 @@ def check_memory(
             "gpu": case.gpu,
             "gpu_gib": case.gpu_gib,
             "parameters": case.shape.parameters,
-            "parts": {name: round(gib, 2) for name, gib in expected.parts().items()},
+            "parts": {name: round(gib, 3) for name, gib in expected.parts().items()},
             "peak_gib": round(expected.peak, 2),
             "worst_gib": round(case.needs(config, case.worst).peak, 2),
         },
