@@ -15,6 +15,7 @@ from trl_envs.cli.runs import runs
 from trl_envs.cli.serve import serve
 from trl_envs.cli.show import show
 from trl_envs.cli.space import space_app
+from trl_envs.cli.submit import submit
 from trl_envs.cli.train import train
 from trl_envs.errors import TrlEnvError
 
@@ -47,6 +48,7 @@ app.command("list")(list_recipes)
 app.command("show", context_settings=_OVERRIDES)(show)
 app.command("check", context_settings=_OVERRIDES)(check)
 app.command("train", context_settings=_OVERRIDES)(train)
+app.command("submit", context_settings=_OVERRIDES)(submit)
 app.command("serve", context_settings=_OVERRIDES)(serve)
 app.add_typer(space_app)
 app.command("runs")(runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 
 from omegaconf import OmegaConf
@@ -10,7 +11,7 @@ from omegaconf import OmegaConf
 from trl_envs.config.compose import Composed, apply_settings, checked_config
 from trl_envs.config.overrides import Choice, Setting, check_choice, parse_override
 from trl_envs.config.recipes import import_folders
-from trl_envs.config.schema import LaunchMode, ServerMode, TrainConfig
+from trl_envs.config.schema import JobMode, LaunchMode, ServerMode, TrainConfig
 from trl_envs.config.store import escaped, load_config, to_plain
 from trl_envs.errors import ConfigError
 
@@ -39,7 +40,7 @@ def changed_config(before: TrainConfig, arguments: Sequence[str], reason: str, h
 
     Args:
         before: The config.
-        arguments: Overrides as typed; `server=` and `launch=` set the mode.
+        arguments: Overrides as typed; `server=`, `launch=` and `job=` set the mode.
         reason: Why a recipe, a preset or a model can't be chosen.
         hint: What to do instead.
 
@@ -60,6 +61,7 @@ def literal(config: TrainConfig) -> dict[str, object]:
 def _mode(choice: Choice, reason: str, hint: str) -> Setting:
     if choice.group in FIXED_GROUPS:
         raise ConfigError(f"{choice.typed}: {reason}, whose {choice.group} can't be chosen anew", hint)
-    known = ServerMode if choice.group == "server" else LaunchMode
-    check_choice(choice.group, choice.value, list(known.__members__))
-    return Setting(f"{choice.group}.mode", choice.typed, choice.value)
+    modes: dict[str, type[Enum]] = {"server": ServerMode, "launch": LaunchMode, "job": JobMode}
+    known = [*modes[choice.group].__members__, *(["none"] if choice.group == "job" else [])]
+    check_choice(choice.group, choice.value, known)
+    return Setting(f"{choice.group}.mode", choice.typed, None if choice.value == "none" else choice.value)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from trl_envs.config.schema import RolloutConfig, TrainConfig
+from trl_envs.config.schema import JobConfig, RolloutConfig, TrainConfig
 from trl_envs.config.suggest import nearest
 from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.problem import Problem
@@ -36,6 +36,7 @@ def run_problems(config: TrainConfig, facts: MachineFacts, mode: str) -> list[Pr
         *_model_problems(config),
         *_other_problems(config),
         *_later_problems(config),
+        *_job_problems(config),
         *_directory_problems(config),
         *_version_problems(facts, mode),
     ]
@@ -104,7 +105,6 @@ def _other_problems(config: TrainConfig) -> Iterator[Problem]:
 # Keys of the schema that nothing reads yet. Setting one and having it ignored would be worse than not having it.
 LATER = {
     "watch": "watching a run for signs that it can't learn",
-    "job": "submitting a run elsewhere",
     "launch.accelerate": "accelerate config files",
     "launch.gpus": "choosing GPUs (set CUDA_VISIBLE_DEVICES in the shell)",
     "launch.vllm_gpus": "a vLLM server beside the trainer",
@@ -124,6 +124,12 @@ def _later_problems(config: TrainConfig) -> Iterator[Problem]:
             message = f"{key} was set, and {what} isn't in this version: it would be ignored"
             unset = "null" if default is None else default
             yield Problem(key, message, f"leave it out ({key}={unset})" if name else f"leave out the keys of {key}")
+
+
+def _job_problems(config: TrainConfig) -> Iterator[Problem]:
+    if config.job != JobConfig():
+        message = "job and its keys say where a run is submitted to, and this command makes it here"
+        yield Problem("job", message, "trl-env submit recipe=NAME job=hf_jobs ..., or leave the keys of job out")
 
 
 def _directory_problems(config: TrainConfig) -> Iterator[Problem]:
