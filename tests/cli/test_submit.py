@@ -55,7 +55,7 @@ def test_a_job_brings_its_config_and_its_secrets_by_name(tmp_path: Path) -> None
 
 
 def test_the_config_that_a_job_gets_can_be_planned_as_it_is(tmp_path: Path) -> None:
-    quoted = 'envs.wordle.prompt=He said """guess""" and \\n it's late.'
+    quoted = 'envs.wordle.prompt=He said """guess""" and \\n it is late.'
     code, out, err = call(tmp_path, None, *WHOLE, quoted, "launch=single", "--dry-run", "--json")
     assert code == 0, err
     command = json.loads(out)["command"]
