@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check bench wheel tiny-agent clean
+.PHONY: help setup demo test test-slow test-conformance openenv-checkout check bench wheel tiny-agent clean
 
 help:  ## what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/  make \1\t/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/  make \1\t/' | expand -t 25
 
 setup: $(READY)  ## install trl-env and its tools into .venv (CPU build of torch)
 
@@ -28,10 +28,19 @@ demo: setup  ## train the tiny agent on catch, on this machine's CPU, and show w
 	$(BIN)/trl-env train recipe=catch preset=demo
 
 test: setup  ## the tests, in a few minutes
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not gpu and not vllm' tests/test_end_to_end.py tests
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not gpu and not vllm and not conformance' tests/test_end_to_end.py tests
 
 test-slow: setup  ## the tests that take longer: a wheel in a fresh environment, whole runs
-	$(BIN)/python -m pytest -q -n 2 --dist load -m slow
+	$(BIN)/python -m pytest -q -n 2 --dist load -m 'slow and not conformance'
+
+# Each official server is installed from the checkout into a virtual environment of its own below CONFORMANCE_CACHE, some
+# minutes and 1.5 GB at first, and kept there.
+test-conformance: openenv-checkout setup  ## our environments against OpenEnv's own servers; OPENENV=CHECKOUT
+	OPENENV='$(OPENENV)' $(BIN)/python -m pytest -v --tb=short -m conformance tests/conformance
+
+openenv-checkout:
+	@test -d '$(OPENENV)/envs' || { echo "error: OPENENV='$(OPENENV)' is no checkout of OpenEnv" >&2; echo >&2; \
+	  echo "hint: git clone https://github.com/meta-pytorch/OpenEnv && make test-conformance OPENENV=OpenEnv" >&2; exit 2; }
 
 check: setup  ## format, lint and types
 	$(BIN)/ruff format --check .
@@ -48,4 +57,4 @@ tiny-agent: setup  ## train the tiny agent's weights anew, in a few minutes
 	$(BIN)/python -m trl_envs.agent.tiny.build
 
 clean:  ## remove what make made
-	rm -rf $(VENV) dist build *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .conformance dist build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -151,31 +151,28 @@ def test_a_server_whose_steps_fail_never_gives_a_finished_run(tmp_path: Path) ->
     assert json.loads((tmp_path / "runs" / "sour" / "record.json").read_text())["status"] == "failed"
 
 
-BOTH = """
-defaults: [echo, catch, _self_]
-mix: {echo: 1, catch: 1}
-"""
+TERMS = {"catch": {"catch.caught"}, "wordle": {"wordle.win", "wordle.partial", "wordle.invalid"}}
+TOOLS = {"catch": {"move", "stay"}, "wordle": {"guess"}}
 
 
 def test_two_environments_share_every_batch_and_never_tools_or_terms(tmp_path: Path) -> None:
-    (tmp_path / "recipes").mkdir()
-    (tmp_path / "recipes" / "both.yaml").write_text(BOTH)
-    code, _, err = run(tmp_path, "recipe=both", "preset=smoke", "run_name=both")
+    code, _, err = run(tmp_path, "recipe=multi_env", "preset=smoke", "run_name=both")
     assert code == 0, err
     path = tmp_path / "runs" / "both"
+    terms = set.union(*TERMS.values())
     for line in (line for line in read_metrics(path / "metrics.jsonl") if "reward" in line):
-        assert {"rewards/catch.caught/mean", "rewards/echo.length/mean"} <= line.keys()
+        assert {f"rewards/{term}/mean" for term in terms} <= line.keys()
     counts: dict[tuple[int, str], int] = {}
     for episode in read_episodes(path / "episodes.jsonl"):
         key = (episode["step"], episode["environment"])
         counts[key] = counts.get(key, 0) + 1
-        tools = {event["tool"] for event in episode["events"]}
-        assert tools <= ({"echo"} if episode["environment"] == "echo" else {"move", "stay"})
-        assert list(episode["rewards"]) == [{"echo": "echo.length", "catch": "catch.caught"}[episode["environment"]]]
-    assert counts == {(step, name): 4 for step in (1, 2) for name in ("echo", "catch")}
+        assert episode["events"]
+        assert {event["tool"] for event in episode["events"]} <= TOOLS[episode["environment"]]
+        assert set(episode["rewards"]) == TERMS[episode["environment"]]
+    assert counts == {(step, name): 4 for step in (1, 2) for name in ("wordle", "catch")}
     for file in (path / "completions").glob("*.parquet"):
         for row in parquet.read_table(file).to_pylist():
-            scored = {
-                name for name in ("echo.length", "catch.caught") if row[name] is not None and row[name] == row[name]
-            }
-            assert len(scored) == 1
+            environment = "wordle" if "Wordle" in row["prompt"][-1]["content"] else "catch"
+            assert {name for name in terms if row[name] is not None and row[name] == row[name]} == TERMS[environment]
+            calls = [call for message in row["completion"] for call in message.get("tool_calls") or ()]
+            assert calls and {call["function"]["name"] for call in calls} <= TOOLS[environment]

@@ -81,10 +81,13 @@ def assert_metrics_know_only_what_was_played(path: Path) -> None:
             assert mean == pytest.approx(statistics.fmean(values)) if values else mean is None or math.isnan(mean)
 
 
-@pytest.mark.parametrize("game", ["catch"])
-def test_restart_drop_and_time_out_lose_the_episodes_that_they_touch_and_no_other(tmp_path: Path, game: str) -> None:
+# A game of wordle has fewer steps than one of catch: after the first trouble in a batch there are some left.
+@pytest.mark.parametrize(("game", "apart"), [("catch", 70), ("wordle", 24)])
+def test_restart_drop_and_time_out_lose_the_episodes_that_they_touch_and_no_other(
+    tmp_path: Path, game: str, apart: int
+) -> None:
     trouble = tmp_path / "trouble"
-    with troubled(game, trouble, [(20, "drop"), (70, "hang"), (70, "restart")]) as url:
+    with troubled(game, trouble, [(12, "drop"), (apart, "hang"), (apart, "restart")]) as url:
         code, _, err = run(
             tmp_path,
             f"recipe={game}",
@@ -106,9 +109,9 @@ def test_restart_drop_and_time_out_lose_the_episodes_that_they_touch_and_no_othe
     assert_metrics_know_only_what_was_played(path)
 
 
-@pytest.mark.parametrize("game", ["catch"])
+@pytest.mark.parametrize("game", ["catch", "wordle"])
 def test_a_server_that_forgets_its_sessions_stops_the_run_with_that_cause(tmp_path: Path, game: str) -> None:
-    with troubled(game, tmp_path / "trouble", [(20, "forget")]) as url:
+    with troubled(game, tmp_path / "trouble", [(12, "forget")]) as url:
         code, _, err = run(
             tmp_path, f"recipe={game}", "preset=smoke", f"envs.{game}.url={url}", "grpo.max_steps=6", "run_name=gone"
         )

@@ -16,7 +16,7 @@ from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.resume import resumed
 from trl_envs.config.store import to_yaml
 from trl_envs.errors import ConfigError, Interrupted, ProcessExited, TrlEnvError
-from trl_envs.machine import docker_problem, free_port, gpus, has_mps, installed_versions
+from trl_envs.machine import cpus, docker_problem, free_port, gpus, has_mps, installed_versions
 from trl_envs.paths import make_importable
 from trl_envs.plan.batch import build_batch
 from trl_envs.plan.build import build_plan, build_servers
@@ -69,7 +69,7 @@ def check(composed: Composed, display: Display, *, all_sessions: bool = False) -
         run = RunDirectory(Path(folder))
         plan = build_plan(composed.config, facts, run.path, composed.import_folders)
         _write_down(run, composed, plan)
-        with standing(run, plan, composed, display) as stage:
+        with standing(run, plan, composed, display, play=False) as stage:
             return stage.probe(all_sessions=all_sessions)
 
 
@@ -231,6 +231,7 @@ def machine_facts() -> MachineFacts:
         free_port=free_port,
         variables=dict(os.environ),
         versions=installed_versions(WINDOWS),
+        cpus=cpus(),
         # Several rules may ask, and an engine that hangs should be waited for once.
         docker_problem=cache(docker_problem),
     )

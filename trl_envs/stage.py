@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from trl_envs.config.compose import Composed
@@ -13,10 +13,12 @@ from trl_envs.config.schema import TrainConfig
 from trl_envs.config.token import token_for
 from trl_envs.errors import ProcessExited, StartupError
 from trl_envs.plan.launch_plan import LaunchPlan
+from trl_envs.plan.spec import ProcessSpec
 from trl_envs.preflight.findings import Finding, Report
 from trl_envs.preflight.live import GRACE_S, forget_report, probe_deadline_s, probe_spec, read_report
 from trl_envs.preflight.space_rules import capacity_findings
-from trl_envs.results.evaluation import Evaluation, read_evaluation
+from trl_envs.results.evaluation import read_evaluation
+from trl_envs.results.headstart import HOLD
 from trl_envs.results.outcome import Outcome, read_outcome
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.runtime.child import Child
@@ -65,6 +67,7 @@ class Stage:
         supervisor: Starts and watches the children.
         beat: Listens to the servers.
         refused: What the Hub says against its Spaces. No server was started then, and there is nothing to probe.
+        ahead: The child that plays first, which loads its libraries meanwhile; None if nothing will be played.
     """
 
     run: RunDirectory
@@ -74,6 +77,7 @@ class Stage:
     supervisor: Supervisor
     beat: Heartbeat
     refused: Sequence[Finding] = ()
+    ahead: Child | None = None
 
     def probe(self, *, all_sessions: bool) -> Report:
         """Tries in a child what can only be tried: imports, template, sessions, an episode.
@@ -117,10 +121,7 @@ class Stage:
         """
         if name not in self.plan.evaluations:
             return
-        if name == "before" and isinstance(read_evaluation(self.run, name), Evaluation):
-            # A resumed run: the model that it began with has played.
-            return
-        child = self.supervisor.start(self.plan.evaluations[name])
+        child = self._turn_of(self.plan.evaluations[name])
         episodes = self.config.eval.episodes * len(self.config.envs)
         with self.display.evaluating(self.run, name, episodes) as tick:
             code = self._wait(child, tick)
@@ -138,8 +139,7 @@ class Stage:
             TrlEnvError: The trainer's own error.
             ProcessExited: It died, or a server did.
         """
-        self.run.outcome_file.unlink(missing_ok=True)
-        trainer = self.supervisor.start(self.plan.trainer)
+        trainer = self._turn_of(self.plan.trainer)
         with self.display.training(self.run, self.plan) as tick:
             code = self._wait(trainer, tick)
         outcome = read_outcome(self.run)
@@ -149,6 +149,13 @@ class Stage:
         if code != 0 or outcome is None or outcome.global_step is None:
             raise _ended_early("the trainer", trainer)
         return outcome.global_step
+
+    def _turn_of(self, spec: ProcessSpec) -> Child:
+        """Starts a child, or tells the one that was started ahead to begin."""
+        if self.ahead is None or self.ahead.name != spec.name:
+            return self.supervisor.start(spec)
+        self.run.go_file.touch()
+        return self.ahead
 
     def _wait(self, child: Child, tick: Callable[[], None]) -> int:
         """Waits for a child's exit code; a server that dies or hangs meanwhile is an error."""
@@ -161,10 +168,21 @@ class Stage:
 
 
 @contextmanager
-def standing(run: RunDirectory, plan: LaunchPlan, composed: Composed, display: Display) -> Iterator[Stage]:
+def standing(
+    run: RunDirectory, plan: LaunchPlan, composed: Composed, display: Display, *, play: bool = True
+) -> Iterator[Stage]:
     """The servers of a run, started, answering and listened to; stopped with all else at the end.
 
-    Where the Hub says that a Space is too small, nothing is started, and `probe` gives that as its report.
+    What plays first is started beside them: while the probe works it loads its libraries, which takes some ten seconds,
+    and nothing else before it is told to. Where the Hub says that a Space is too small, nothing is started, and `probe`
+    gives that as its report.
+
+    Args:
+        run: Directory of the run, with config.yaml and plan.json.
+        plan: Its processes.
+        composed: Its config.
+        display: Shows what goes on.
+        play: Whether anything will be played after the probe.
 
     Raises:
         PreflightError: There is no such Space, or no token for it.
@@ -185,9 +203,19 @@ def standing(run: RunDirectory, plan: LaunchPlan, composed: Composed, display: D
             # Probe, trainer and evaluations read the addresses from there.
             run.write_plan(located.as_dict())
         pull_missing(located, supervisor, display.server_awaited)
+        run.go_file.unlink(missing_ok=True)
+        run.outcome_file.unlink(missing_ok=True)
+        ahead = supervisor.start(_held(located), needed=False) if play else None
         servers = start_servers(located, supervisor, display.server_ready)
         with heartbeat(located, servers, config.server, config.rollout) as beat:
-            yield Stage(run, located, config, display, supervisor, beat)
+            yield Stage(run, located, config, display, supervisor, beat, ahead=ahead)
+    run.go_file.unlink(missing_ok=True)
+
+
+def _held(plan: LaunchPlan) -> ProcessSpec:
+    """The child that plays first, told to wait for its turn."""
+    first = plan.evaluations.get("before", plan.trainer)
+    return replace(first, argv=(*first.argv, HOLD))
 
 
 def _ended_early(what: str, child: Child) -> ProcessExited:

@@ -1,4 +1,4 @@
-"""The tiny agent that ships: what it is, that TRL knows its template, and that it plays both games through tools."""
+"""The tiny agent that ships: what it is, that TRL knows its template, and that it plays its games through tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from trl_envs import paths
 from trl_envs.agent.tiny import corpus
 from trl_envs.agent.tiny.build import build, build_tokenizer
 from trl_envs.agent.tiny.finetune import Lessons, Shape
-from trl_envs.agent.tiny.play import play_all
+from trl_envs.agent.tiny.play import embedded_server, play_all
+from trl_envs.agent.tiny.players import PLAYERS
 from trl_envs.envs.catch import CatchEnv
 from trl_envs.envs.echo import EchoEnv
 from trl_envs.envs.echo.rewards import length
@@ -100,7 +101,7 @@ def test_any_text_survives_the_tokenizer(tokenizer: PreTrainedTokenizerBase) -> 
         assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-@pytest.mark.parametrize("game", ["echo", "catch"])
+@pytest.mark.parametrize("game", ["echo", "catch", "wordle", "sudoku"])
 def test_what_it_was_taught_is_token_for_token_what_grpo_shows_it(
     game: str, tokenizer: PreTrainedTokenizerBase
 ) -> None:
@@ -163,6 +164,29 @@ def test_sampled_echoes_differ_in_length(model: PreTrainedModel, tokenizer: PreT
     assert max(one.completion_tokens for one in played) < 512
 
 
+@pytest.mark.parametrize("game", ["wordle", "sudoku"])
+def test_sampled_play_of_textarena_calls_the_tool_validly(
+    game: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    torch.manual_seed(0)
+    with embedded_server(f"trl_envs.envs.{game}.server:app") as url:
+        open_session = SessionOpener([url])
+        environments = [PLAYERS[game].environment(open_session) for _ in range(8)]
+        played = play(model, tokenizer, game, environments, list(range(8)), **SAMPLED)
+    calls = sum(one.calls for one in played)
+    assert sum(one.failures for one in played) < 0.05 * calls
+    assert all(one.calls for one in played)
+    assert not any(one.episode.lost for one in played)
+    events = [event for one in played for event in one.episode.events]
+    if game == "wordle":
+        assert {tuple(event.arguments) for event in events} == {("guess",)}
+        # Words, most of them taken by the game.
+        assert sum(one.episode.facts["guesses"] for one in played) > 0.7 * calls
+    else:
+        assert {tuple(event.arguments) for event in events} == {("row", "column", "number")}
+        assert sum(one.episode.facts["on_empty"] for one in played) > 0
+
+
 def test_building_is_deterministic(tmp_path: Path) -> None:
     shape = Shape(hidden=32, layers=1, intermediate=32, heads=2, key_value_heads=1)
     weights = []
@@ -175,7 +199,7 @@ def test_building_is_deterministic(tmp_path: Path) -> None:
 
 
 def test_transcripts_keep_arguments_as_json_and_end_with_a_message() -> None:
-    for row in play_all({"echo": 2, "catch": 2}, random.Random(1)):
+    for row in play_all({"echo": 2, "catch": 2, "wordle": 2, "sudoku": 2}, random.Random(1)):
         messages = row["messages"]
         calls = [call["function"] for message in messages for call in message.get("tool_calls", [])]
         assert calls

@@ -204,3 +204,13 @@ def test_a_terminal_without_unicode(tmp_path: Path, metrics: MetricsWriter) -> N
         progress.tick()
     console.file.seek(0)
     assert "step 1/3" in console.file.read()
+
+
+def test_the_optimizers_seconds_and_the_slowest_call_are_shown_where_they_are_logged(
+    tmp_path: Path, metrics: MetricsWriter
+) -> None:
+    console = plain_console()
+    with TrainingProgress(console, tmp_path / "metrics.jsonl", 4, Clock()) as progress:
+        metrics.write(1, {**STEP, "time/optimization_s": 2.04, "environment/slowest_call_s": 0.456})
+        progress.tick()
+    assert "env 1.2s (a call up to 0.46s)  gen 4.0s  opt 2.0s" in written(console)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from tests.envs.sending import fields_sent
 from tests.loopback import serving
 from trl_envs.envs.catch import CatchEnv
 from trl_envs.envs.catch.environment import Board
@@ -165,3 +166,9 @@ def test_a_bad_number_of_sessions_is_named(text: str, monkeypatch: pytest.Monkey
     assert sessions_from_environment() == 3
     monkeypatch.delenv("MAX_CONCURRENT_ENVS")
     assert sessions_from_environment() == 8
+
+
+def test_the_fields_that_it_says_it_sends_are_those_it_sends() -> None:
+    with serving("catch") as server, fields_sent() as sent:
+        play(CatchEnv(SessionOpener([server.url])), random_policy, 3, random.Random(3))
+    assert sent == set(CatchEnv._protocols)

@@ -13,6 +13,7 @@ from openenv.core.env_server.mcp_environment import MCPEnvironment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from openenv.core.env_server.types import Action, Observation, State
 
+from tests.envs.sending import fields_sent
 from tests.loopback import serving, serving_app
 from trl_envs.envs.echo import EchoEnv
 from trl_envs.envs.echo.policies import random_policy, solver
@@ -139,3 +140,13 @@ def test_the_app_answers_health() -> None:
     from trl_envs.envs.echo.server import app
 
     assert TestClient(app).get("/health").json() == {"status": "healthy"}
+
+
+def test_the_fields_that_it_says_it_sends_are_those_it_sends() -> None:
+    with serving("echo") as typed, serving_app(mcp_app) as mcp, fields_sent() as sent:
+        for server in (typed, mcp):
+            environment = EchoEnv(SessionOpener([server.url]))
+            environment.reset()
+            environment.echo(message="hello")
+            end_episode(environment)
+    assert sent == set(EchoEnv._protocols)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.envs.sending import fields_sent
 from tests.envs.textarena_play import games, play, playing
 from tests.loopback import LiveServer, serving
 from trl_envs.envs.episode import Episode, Event
@@ -238,3 +239,9 @@ def test_another_game_loses_the_episode() -> None:
         environment = SudokuEnv(SessionOpener([wordle.url]))
         environment.reset(seed=1)
     assert "another game than Sudoku" in str(environment.episode.lost)
+
+
+def test_the_fields_that_it_says_it_sends_are_those_it_sends(environment: SudokuEnv) -> None:
+    with fields_sent() as sent:
+        play(environment, random_policy, 3, random.Random(3))
+    assert sent == set(SudokuEnv._protocols)

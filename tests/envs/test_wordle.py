@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from websockets.sync.server import ServerConnection
 
+from tests.envs.sending import fields_sent
 from tests.envs.textarena_play import play, playing, secret_of
 from tests.loopback import LiveServer, answer, serving, serving_raw
 from trl_envs.envs.episode import Episode, Event
@@ -226,3 +227,9 @@ def test_terms_of_an_episode_without_guesses() -> None:
     won = Episode(facts={"won": True, "guesses": 1, "invalid": 0, "greens": 5, "attempts": 6})
     assert win(won, speed_bonus=0.5) == pytest.approx(1.4167, abs=1e-4)
     assert win(won, speed_bonus=0.0) == 1.0
+
+
+def test_the_fields_that_it_says_it_sends_are_those_it_sends(environment: WordleEnv) -> None:
+    with fields_sent() as sent:
+        play(environment, random_policy, 3, random.Random(3))
+    assert sent == set(WordleEnv._protocols)

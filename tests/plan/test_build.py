@@ -235,3 +235,23 @@ def test_an_evaluation_plays_before_and_after_training_only_if_asked_for() -> No
     assert after.argv[-5:] == ("/runs/one", "--name", "after", "--model", "/runs/one/model")
     assert before.variables == planned.trainer.variables
     assert "trl_envs.evaluate.worker" in planned.as_dict()["commands"]["eval-after"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "cpus", "workers"),
+    [
+        ((), 8, None),
+        (("grpo.gradient_accumulation_steps=32",), 8, "2"),
+        (("grpo.gradient_accumulation_steps=32",), 1, None),
+        (("grpo.gradient_accumulation_steps=128",), 4, "4"),
+        (("server.workers=3",), 1, "3"),
+        (("grpo.gradient_accumulation_steps=128", "server.workers=1"), 8, None),
+    ],
+)
+def test_a_local_server_has_a_process_for_every_32_sessions_as_far_as_there_are_cores(
+    overrides: tuple[str, ...], cpus: int, workers: str | None
+) -> None:
+    process = plan(*overrides, cpus=cpus).environments["catch"].process
+    assert process is not None
+    found = process.argv[process.argv.index("--workers") + 1] if "--workers" in process.argv else None
+    assert found == workers

@@ -104,7 +104,11 @@ def test_a_run_that_the_probe_refuses_is_recorded_and_loads_no_weights(tmp_path:
     record = json.loads((tmp_path / "runs" / "r" / "record.json").read_text())
     assert (record["status"], record["exit_code"]) == ("failed", 2)
     assert "8 sessions needed at once, 2 found" in record["message"]
-    assert [path.name for path in (tmp_path / "runs" / "r" / "logs").iterdir()] == ["probe.log"]
+    logs = tmp_path / "runs" / "r" / "logs"
+    assert {path.name for path in logs.iterdir()} == {"probe.log", "trainer.log"}
+    # It had its libraries at most.
+    assert "weights" not in (logs / "trainer.log").read_text()
+    assert not (tmp_path / "runs" / "r" / "outcome.json").exists()
 
 
 @pytest.mark.slow

@@ -96,6 +96,7 @@ BROKEN: list[tuple[str, dict[str, Any], str, str]] = [
     ("grpo.repetition_penalty=nan", {}, "grpo.repetition_penalty", "=1"),
     ("grpo.vllm_gpu_memory_utilization=20", {}, "grpo.vllm_gpu_memory_utilization", "=0.3"),
     ("grpo.vllm_max_model_length=2048", {}, "grpo.vllm_max_model_length", "=8192"),
+    ("server.workers=0", {}, "server.workers", "server.workers=null"),
     ("rollout.call_timeout_s=0", {}, "rollout.call_timeout_s", "rollout.call_timeout_s=60"),
     ("rollout.connect_timeout_s=-1", {}, "rollout.connect_timeout_s", "rollout.connect_timeout_s=10"),
     ("rollout.capacity_wait_s=-1", {}, "rollout.capacity_wait_s", "rollout.capacity_wait_s=60"),

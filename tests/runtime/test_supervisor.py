@@ -13,6 +13,14 @@ from trl_envs.plan.spec import ProcessSpec, ReadySpec
 from trl_envs.runtime.supervisor import Supervisor
 
 
+def test_the_end_of_a_process_that_nobody_needs_yet_ends_no_wait(tmp_path: Path) -> None:
+    with Supervisor(tmp_path) as supervisor:
+        early = supervisor.start(python("early", "raise SystemExit(3)"), needed=False)
+        assert supervisor.watch(supervisor.start(python("main", "import time; time.sleep(1)")), tick_s=0.02) == 0
+        assert early.poll() == 3
+        assert supervisor.watch(early) == 3
+
+
 def test_the_exit_code_of_main_is_returned(tmp_path: Path) -> None:
     ticks = []
     with Supervisor(tmp_path) as supervisor:

@@ -11,6 +11,7 @@ import pytest
 from trl import GRPOTrainer
 
 from tests.loopback import serving
+from trl_envs.agent.tiny.play import embedded_server
 from trl_envs.config.compose import compose
 from trl_envs.config.store import to_yaml
 from trl_envs.launch import machine_facts
@@ -126,6 +127,25 @@ def test_a_plain_class_with_failing_and_asynchronous_tools(tmp_path: Path, monke
     events = [event for episode in together["episodes"] for event in episode["events"]]
     assert any(event["error"] for event in events)
     assert {event["tool"] for event in events} == {"move", "stay"}
+
+
+def test_each_prompt_lists_the_tools_of_its_own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[str, str]] = []
+    tokenize = GRPOTrainer._tokenize_prompts
+
+    def watched(self: GRPOTrainer, prompts: Any) -> Any:
+        result = tokenize(self, prompts)
+        texts = [self.processing_class.decode(ids) for ids in result[0]]
+        shown.extend(zip(self._batch_environments, texts, strict=True))
+        return result
+
+    monkeypatch.setattr(GRPOTrainer, "_tokenize_prompts", watched)
+    with serving("catch", sessions=16) as catch, embedded_server("trl_envs.envs.wordle.server:app") as wordle:
+        trained(tmp_path, "recipe=multi_env", f"envs.catch.url={catch.url}", f"envs.wordle.url={wordle}")
+    assert {name for name, _ in shown} == {"catch", "wordle"}
+    for name, text in shown:
+        listed = {tool for tool in ("move", "stay", "guess") if f'"name": "{tool}"' in text}
+        assert listed == ({"guess"} if name == "wordle" else {"move", "stay"})
 
 
 def test_the_installed_trl_is_one_whose_calls_can_be_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:

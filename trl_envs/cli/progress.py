@@ -18,6 +18,9 @@ from trl_envs.results.metrics import MetricsTail, number_of, term_of
 from trl_envs.results.tables import format_duration
 
 SEPARATOR = "  "
+# Of a step: seconds waited for environments, generating, and optimizing; and of the slowest reset or tool call.
+SECONDS = {"time/environment_s": "env", "time/generation_s": "gen", "time/optimization_s": "opt"}
+SLOWEST = "environment/slowest_call_s"
 # A display that can't be written any more: closed pipe (rich makes SystemExit of that), closed file, other encoding.
 DISPLAY_ERRORS = (OSError, ValueError, SystemExit)
 
@@ -130,7 +133,7 @@ class ProgressState:
     def take(self, metrics: Mapping[str, Any], now_s: float) -> bool:
         """Takes in a logged line; returns whether it is the first of a new step."""
         self._terms |= {term: number_of(metrics, key) for key in metrics if (term := term_of(key))}
-        for key in ("reward", "time/environment_s", "time/generation_s"):
+        for key in ("reward", *SECONDS, SLOWEST):
             if key in metrics:
                 self._numbers[key] = number_of(metrics, key)
         self._episodes += int(number_of(metrics, "episodes/played") or 0)
@@ -145,7 +148,7 @@ class ProgressState:
         return True
 
     def text(self, elapsed_s: float) -> Text:
-        """One line: step, terms, reward, episodes, seconds in environment and in generation, time."""
+        """One line: step, terms, reward, episodes, seconds of environment, generation and optimizer, time."""
         total = "" if self._total_steps is None else f"/{self._total_steps}"
         parts = [Text(f"step {self._step or 0}{total}", "bold")]
         if self._step is None:
@@ -157,9 +160,10 @@ class ProgressState:
             parts.append(Text(f"{self._episodes} episodes"))
         if self._lost:
             parts.append(Text(f"{self._lost} lost", "bold red"))
-        for key, word in (("time/environment_s", "env"), ("time/generation_s", "gen")):
+        for key, word in SECONDS.items():
             if (seconds := self._numbers.get(key)) is not None:
-                parts.append(Text(f"{word} {seconds:.1f}s"))
+                slowest = self._numbers.get(SLOWEST) if word == "env" else None
+                parts.append(Text(f"{word} {seconds:.1f}s" + (f" (a call up to {slowest:.2f}s)" if slowest else "")))
         left_s = self._left_s()
         left = "" if left_s is None else f", {format_duration(left_s)} left"
         parts.append(Text(f"{format_duration(elapsed_s)}{left}", "dim"))

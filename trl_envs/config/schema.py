@@ -94,6 +94,7 @@ class ServerConfig:
     mode: ServerMode = ServerMode.local
     host: str = "127.0.0.1"
     port: int | None = None
+    workers: int | None = None
     ready_timeout_s: float = 60.0
     space_timeout_s: float = 600.0
     heartbeat_timeout_s: float = 30.0

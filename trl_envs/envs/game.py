@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, get_type_hints
 
 from trl_envs.envs.episode import Episode, Event
 from trl_envs.errors import SessionError, SessionLost
@@ -27,12 +27,17 @@ class GameEnvironment:
     A subclass implements `_begin` and its tools, each marked with `tool`. TRL lists the functions of the type, so
     whatever else a subclass needs must start with an underscore.
 
+    `_protocols` says which fields of the server's action its tools send; a class that speaks several protocols has a
+    set for each. `trl-env check` holds them against the server's /schema, and an empty tuple against nothing.
+
     Args:
         open_session: Opens a session for each episode.
 
     Attributes:
         episode: What has happened since the last reset; all that reward terms read.
     """
+
+    _protocols: ClassVar[tuple[frozenset[str], ...]] = ()
 
     def __init__(self, open_session: SessionOpener) -> None:
         self._open_session = open_session

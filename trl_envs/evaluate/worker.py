@@ -31,6 +31,7 @@ from trl_envs.errors import TrainingFailed, TrlEnvError
 from trl_envs.paths import make_importable
 from trl_envs.results.episodes import EpisodeWriter
 from trl_envs.results.evaluation import Evaluation, forget_evaluation, write_evaluation
+from trl_envs.results.headstart import HOLD, wait_for_go
 from trl_envs.results.outcome import Outcome
 from trl_envs.results.rundir import RunDirectory
 
@@ -51,11 +52,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--name", required=True, help="of the files under eval/, such as before")
     parser.add_argument("--model", help="another model than the config's")
+    parser.add_argument(HOLD, action="store_true", help="import everything, then wait for the launcher's go")
     asked = parser.parse_args(arguments)
     run = RunDirectory(asked.run_dir)
     forget_evaluation(run, asked.name)
     try:
-        write_evaluation(run, evaluate(run, asked.name, asked.model), asked.name)
+        write_evaluation(run, evaluate(run, asked.name, asked.model, hold=asked.hold), asked.name)
         return 0
     except TrlEnvError as error:
         if error.__cause__ is not None:
@@ -79,13 +81,14 @@ class _Table:
     terms: list[RewardTerm]
 
 
-def evaluate(run: RunDirectory, name: str, model: str | None = None) -> Evaluation:
+def evaluate(run: RunDirectory, name: str, model: str | None = None, *, hold: bool = False) -> Evaluation:
     """Plays and scores.
 
     Args:
         run: With config.yaml and plan.json; the plan's servers are running.
         name: Of the evaluation.
         model: As `model.path`; None takes the config's.
+        hold: Whether to wait for the launcher's go before anything but libraries is loaded.
 
     Raises:
         ConfigError: A name or a value of the config that can't be used.
@@ -98,7 +101,7 @@ def evaluate(run: RunDirectory, name: str, model: str | None = None) -> Evaluati
     make_importable(plan["import_folders"])
     # Before torch is imported, so that a typo costs a second.
     table = _Table(config, plan, _factories(config, plan), build_terms(config.envs))
-    return _evaluate(run, name, table)
+    return _evaluate(run, name, table, hold=hold)
 
 
 def _factories(config: TrainConfig, plan: dict[str, Any]) -> dict[str, Callable[[], Any]]:
@@ -112,7 +115,7 @@ def _factories(config: TrainConfig, plan: dict[str, Any]) -> dict[str, Callable[
     )
 
 
-def _evaluate(run: RunDirectory, name: str, table: _Table) -> Evaluation:
+def _evaluate(run: RunDirectory, name: str, table: _Table, *, hold: bool) -> Evaluation:
     import torch
 
     from trl_envs.evaluate.generation import Sampling
@@ -126,7 +129,7 @@ def _evaluate(run: RunDirectory, name: str, table: _Table) -> Evaluation:
     writer, results = EpisodeWriter(episodes_file), {}
     with ExitStack() as stack:
         stack.callback(writer.close)
-        player = _player(table, sampling, stack)
+        player = _player(table, sampling, stack, hold_for=run if hold else None)
         started = time.perf_counter()
         for environment in config.envs:
             # Each environment's draws are its own, however many episodes the one before it played.
@@ -137,7 +140,7 @@ def _evaluate(run: RunDirectory, name: str, table: _Table) -> Evaluation:
     return Evaluation(name, config.model.path, sampling.temperature, config.eval.seed, seconds, results)
 
 
-def _player(table: _Table, sampling: Sampling, stack: ExitStack) -> Player:
+def _player(table: _Table, sampling: Sampling, stack: ExitStack, *, hold_for: RunDirectory | None) -> Player:
     from transformers.utils.logging import disable_progress_bar
 
     from trl_envs.agent.chat import ChatFormat
@@ -146,6 +149,8 @@ def _player(table: _Table, sampling: Sampling, stack: ExitStack) -> Player:
     from trl_envs.evaluate.loop import Limits, Player
     from trl_envs.evaluate.tools import async_loop
 
+    if hold_for is not None:
+        wait_for_go(hold_for)
     disable_progress_bar()
     config = table.config
     chat = ChatFormat(load_tokenizer(config.model), grpo_value(config.grpo, "chat_template_kwargs") or {})

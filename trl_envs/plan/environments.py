@@ -13,6 +13,8 @@ from trl_envs.plan.servers import is_public_space, mode_of, needs_no_server, url
 from trl_envs.plan.spec import ProcessSpec, ReadySpec
 
 READY_KEY = "server.ready_timeout_s"
+# Games are Python: whatever they do, one process has one core of it.
+SESSIONS_A_WORKER = 32
 
 
 def plan_environment(
@@ -65,18 +67,11 @@ def local_server(
 ) -> ProcessSpec:
     """The embedded server as a process."""
     host, port = config.server.host, config.server.port or facts.free_port(config.server.host)
-    argv = (
-        sys.executable,
-        "-m",
-        "uvicorn",
-        str(env.app),
-        "--host",
-        host,
-        "--port",
-        str(port),
-        "--log-level",
-        "warning",
-    )
+    workers = config.server.workers or max(1, min(facts.cpus, sessions // SESSIONS_A_WORKER))
+    listen = ("--host", host, "--port", str(port), "--log-level", "warning")
+    # The system gives a new connection to any of them, so each has room for all sessions.
+    several = ("--workers", str(workers)) if workers > 1 else ()
+    argv = (sys.executable, "-m", "uvicorn", str(env.app), *listen, *several)
     ready = ReadySpec(f"http://{host}:{port}/health", config.server.ready_timeout_s, READY_KEY)
     return ProcessSpec(f"server-{name}", argv, {**path, **server_variables(env, sessions)}, ready, port, host)
 

@@ -28,6 +28,7 @@ class MachineFacts:
         versions: Installed versions by distribution; what isn't in it isn't checked.
         docker_problem: Why no container can be run here, empty if one can; asked only if a container is wanted.
         unique_id: Gives a word for names that nobody else may use at the same time.
+        cpus: Processor cores that this process may use.
     """
 
     gpus: Sequence[Gpu]
@@ -39,3 +40,4 @@ class MachineFacts:
     versions: Mapping[str, str | None] = field(default_factory=dict)
     docker_problem: Callable[[], str] = docker_problem
     unique_id: Callable[[], str] = unique_id
+    cpus: int = 1

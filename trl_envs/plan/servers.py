@@ -112,7 +112,10 @@ def embedded_problems(config: TrainConfig, names: Sequence[str]) -> list[Problem
 
 def port_problems(config: TrainConfig, facts: MachineFacts, servers: int) -> list[Problem]:
     """What keeps so many servers from listening where they are to."""
-    host, port = config.server.host, config.server.port
+    host, port, workers = config.server.host, config.server.port, config.server.workers
+    if workers is not None and workers < 1:
+        message = f"server.workers={workers}: a server without a process serves nobody"
+        return [Problem("server.workers", message, "set server.workers=null")]
     if servers == 0:
         return []
     if not facts.port_is_free(host, 0):

@@ -78,15 +78,18 @@ def probe(config: TrainConfig, plan: dict[str, Any], collector: Collector, *, al
     from trl_envs.preflight.probe_memory import check_memory
     from trl_envs.preflight.probe_model import check_model
     from trl_envs.preflight.probe_play import SEED_PAIRS, check_episodes
+    from trl_envs.preflight.probe_protocol import check_protocols
     from trl_envs.preflight.probe_sessions import check_capacity
     from trl_envs.preflight.probe_tokens import check_tokens, template_kwargs
 
     servers = plan["environments"]
     with collector.doing("importing what the recipe names"):
         candidates = load_candidates(config, servers, collector)
-    check_capacity(config, servers, candidates, collector, all_sessions=all_sessions)
+    with collector.doing("comparing what classes send with what servers take"):
+        playable = check_protocols(config, servers, candidates, collector)
+    check_capacity(config, servers, playable, collector, all_sessions=all_sessions)
     episodes = {}
-    for candidate in candidates:
+    for candidate in playable:
         shared = servers[candidate.name]["shared"] and not all_sessions
         with collector.doing(f"playing {candidate.name}"):
             figures = check_episodes(candidate, collector, pairs=1 if shared else SEED_PAIRS)

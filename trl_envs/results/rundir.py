@@ -111,6 +111,11 @@ class RunDirectory:
         return self.path / "outcome.json"
 
     @property
+    def go_file(self) -> Path:
+        """There once a child that was started ahead of its turn may begin."""
+        return self.path / ".go"
+
+    @property
     def model_dir(self) -> Path:
         """The final model."""
         return self.path / "model"

@@ -35,6 +35,7 @@ class Supervisor:
         self._log_dir = log_dir
         self._stop_grace_s = stop_grace_s
         self._children: list[Child] = []
+        self._needed: set[Child] = set()
         self._signals = SignalRecorder()
         self._watchdog: Watchdog | None = None
 
@@ -58,8 +59,12 @@ class Supervisor:
         if self._signals.received:
             raise Interrupted(self._signals.received[0])
 
-    def start(self, spec: ProcessSpec) -> Child:
+    def start(self, spec: ProcessSpec, *, needed: bool = True) -> Child:
         """Starts a process in its own session, its output appended to `log_dir/<name>.log`.
+
+        Args:
+            spec: What to start.
+            needed: Whether others need it: its end ends the wait for them.
 
         Raises:
             StartupError: Its port is taken, or its program can't be run.
@@ -71,6 +76,8 @@ class Supervisor:
             self._watchdog = Watchdog()
         child = start_child(spec, self._log_dir, self._watchdog)
         self._children.append(child)
+        if needed:
+            self._needed.add(child)
         return child
 
     def wait_ready(self, child: Child) -> float:
@@ -164,13 +171,14 @@ class Supervisor:
                 stacklevel=3,
             )
         self._children.remove(child)
+        self._needed.discard(child)
         if self._watchdog is not None:
             self._watchdog.remove(child.pid)
 
     def _check_starting(self, awaited: Child) -> None:
         self.check_interrupted()
         for child in self._children:
-            if child.poll() is not None:
+            if child in self._needed and child.poll() is not None:
                 what = "it" if child is awaited else awaited.name
                 raise StartupError(
                     f"{child.name} ended before {what} was ready: {child.describe_exit()}\n{child.describe_log()}",
@@ -179,7 +187,7 @@ class Supervisor:
 
     def _check_others(self, main: Child) -> None:
         for child in self._children:
-            if child is not main and child.poll() is not None:
+            if child is not main and child in self._needed and child.poll() is not None:
                 raise ProcessExited(
                     f"{child.name} ended while {main.name} needed it: {child.describe_exit()}\n{child.describe_log()}",
                     f"the whole log is {child.log}",

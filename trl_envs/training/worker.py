@@ -1,4 +1,4 @@
-"""The training worker, a child process: `python -m trl_envs.training.worker RUN_DIR [--resume CHECKPOINT]`.
+"""The training worker, a child process: `python -m trl_envs.training.worker RUN_DIR [--resume CHECKPOINT] [--hold]`.
 
 It reads config.yaml and plan.json of the run directory, trains, and leaves outcome.json for the launcher. What the
 recipe names is imported and checked before torch is, so that a typo costs a second.
@@ -25,6 +25,7 @@ from trl_envs.config.store import load_config
 from trl_envs.config.token import token_for
 from trl_envs.errors import ConfigError, TrainingFailed, TrlEnvError
 from trl_envs.paths import make_importable
+from trl_envs.results.headstart import HOLD, wait_for_go
 from trl_envs.results.outcome import Outcome, write_outcome
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.rollout.concurrent import ConcurrentCalls
@@ -41,10 +42,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--resume", metavar="CHECKPOINT", help="folder of the checkpoint from which to go on")
     parser.add_argument("--attempt", type=int, default=1, help="which attempt at this run this is")
+    parser.add_argument(HOLD, action="store_true", help="import everything, then wait for the launcher's go")
     options = parser.parse_args(arguments)
     run = RunDirectory(options.run_dir)
     try:
-        steps = train(run, checkpoint=options.resume, attempt=options.attempt)
+        steps = train(run, checkpoint=options.resume, attempt=options.attempt, hold=options.hold)
         if int(os.environ.get("RANK", "0")) == 0:
             write_outcome(run, Outcome(global_step=steps))
         return 0
@@ -60,7 +62,7 @@ def main(arguments: list[str]) -> int:
         return failed.exit_code
 
 
-def train(run: RunDirectory, *, checkpoint: str | None, attempt: int) -> int:
+def train(run: RunDirectory, *, checkpoint: str | None, attempt: int, hold: bool = False) -> int:
     """Trains and saves the final model.
 
     Args:
@@ -90,7 +92,7 @@ def train(run: RunDirectory, *, checkpoint: str | None, attempt: int) -> int:
         clock,
         calls,
     )
-    trainer = _build_trainer(run, config, plan, _Playing(terms, factories, clock, calls, attempt))
+    trainer = _build_trainer(run, config, plan, _Playing(terms, factories, clock, calls, attempt), hold=hold)
     trainer.train(resume_from_checkpoint=checkpoint)
     if trainer.state.global_step == 0:
         raise TrainingFailed(
@@ -112,7 +114,9 @@ class _Playing:
     attempt: int
 
 
-def _build_trainer(run: RunDirectory, config: TrainConfig, plan: dict[str, Any], playing: _Playing) -> AgentTrainer:
+def _build_trainer(
+    run: RunDirectory, config: TrainConfig, plan: dict[str, Any], playing: _Playing, *, hold: bool
+) -> AgentTrainer:
     from datasets import Dataset
     from transformers import PrinterCallback
     from transformers.utils.logging import disable_progress_bar
@@ -124,6 +128,8 @@ def _build_trainer(run: RunDirectory, config: TrainConfig, plan: dict[str, Any],
     from trl_envs.training.trainer import AgentTrainer
     from trl_envs.training.turns import why_not_concurrent
 
+    if hold:
+        wait_for_go(run)
     unforeseen = why_not_concurrent() if playing.calls is not None else ""
     if unforeseen:
         warnings.warn(f"rollouts are played one after the other: {unforeseen}", stacklevel=2)

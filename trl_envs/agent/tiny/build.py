@@ -22,7 +22,7 @@ from trl_envs.agent.tiny.play import play_all
 from trl_envs.agent.tiny.tokenizer import chat_template, load_tokenizer, train_tokenizer
 
 SEED = 0
-EPISODES = {"echo": 600, "catch": 900}
+EPISODES = {"echo": 500, "catch": 900, "wordle": 500, "sudoku": 350}
 # For the tokenizer alone, in about equal parts of text.
 TOKENIZER_EPISODES = {"echo": 300, "catch": 150}
 TOKENIZER_MADE_UP = 100

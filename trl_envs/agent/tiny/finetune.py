@@ -101,7 +101,9 @@ def teach(
             lr_scheduler_type="cosine",
             warmup_steps=40,
             adam_beta2=0.98,
-            per_device_train_batch_size=lessons.batch_size,
+            # One by one: games of echo and of sudoku differ tenfold in length, and most of a batch would be padding.
+            per_device_train_batch_size=1,
+            gradient_accumulation_steps=lessons.batch_size,
             max_length=None,
             seed=lessons.seed,
             use_cpu=True,

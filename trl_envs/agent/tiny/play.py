@@ -6,7 +6,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -17,43 +17,14 @@ from transformers.utils.chat_template_utils import get_json_schema
 
 from trl_envs import paths
 from trl_envs.agent.tiny.corpus import call
-from trl_envs.envs.catch import CatchEnv
-from trl_envs.envs.catch import policies as catch
-from trl_envs.envs.echo import EchoEnv
-from trl_envs.envs.episode import Episode
+from trl_envs.agent.tiny.players import PLAYERS
 from trl_envs.envs.game import GameEnvironment, end_episode
 from trl_envs.errors import StartupError
 from trl_envs.rollout.session import SessionOpener
 
 SERVER_START_TIMEOUT_S = 30.0
-# Share of the moves that are the solver's; the rest is left, right or stay by chance. What learns from them and is
-# sharpened afterwards catches about half of the balls: half of a group tells GRPO what the other half should have done.
-SOLVER_SHARE = 0.25
-# Wordings beside the recipe's own, so that the format hangs on the tools rather than on every word of the prompt.
-OTHER_PROMPTS = {
-    "echo": ("Use the echo tool.\n", "Say something with the tool echo.\n", "Echo a message in the environment.\n"),
-    "catch": (
-        "Catch the ball.\n",
-        "Play catch: move the paddle below the ball.\n",
-        "Move the paddle with the tools.\n",
-    ),
-}
+# Of the transcripts; the others have a prompt in other words.
 OWN_PROMPT_SHARE = 0.7
-MESSAGES = (
-    *("Hello World!", "hello", "a short message", "echo this for me, please", "Good morning", "one two three", "yes"),
-    *(
-        "what a nice day",
-        "testing the echo",
-        "Is anybody there?",
-        "the quick brown fox",
-        "more words",
-        "a long message",
-    ),
-    *("once again", "the longer the better", "and so on", "ok", "another sentence", "Thank you", "see you later"),
-)
-
-Move = tuple[str, dict[str, Any]]
-Policy = Callable[[str, Episode, random.Random], Move | None]
 
 
 @contextmanager
@@ -83,22 +54,6 @@ def embedded_server(app: str) -> Iterator[str]:
         thread.join()
 
 
-def talkative(observation: str, episode: Episode, rng: random.Random) -> Move | None:
-    """Echoes one to three messages of very different lengths: the spread that a length reward needs."""
-    if episode.events and (len(episode.events) == 3 or rng.random() < 0.85):
-        return None
-    return "echo", {"message": ", ".join(rng.choices(MESSAGES, k=rng.choice((1, 1, 1, 2, 2, 3, 4))))}
-
-
-def fumbling(observation: str, episode: Episode, rng: random.Random) -> Move | None:
-    """Plays catch like the solver now and then, and otherwise by chance."""
-    policy = catch.solver if rng.random() < SOLVER_SHARE else catch.random_policy
-    return policy(observation, episode, rng)
-
-
-GAMES: dict[str, tuple[type[GameEnvironment], Policy]] = {"echo": (EchoEnv, talkative), "catch": (CatchEnv, fumbling)}
-
-
 def recipe_prompt(game: str) -> str:
     """The prompt of the shipped recipe, from which the agent will be asked to play."""
     prompt = OmegaConf.load(paths.recipes_dir() / f"{game}.yaml").envs[game].prompt
@@ -115,7 +70,7 @@ def play_game(game: str, url: str, games: int, rng: random.Random) -> list[dict[
     """Plays one game many times, one session after the other.
 
     Args:
-        game: A key of GAMES.
+        game: A key of PLAYERS.
         url: Its server.
         games: How many episodes.
         rng: Decides moves, prompts and episode seeds.
@@ -123,15 +78,15 @@ def play_game(game: str, url: str, games: int, rng: random.Random) -> list[dict[
     Returns:
         Conversations, rows of `conversation`.
     """
-    environment_class, policy = GAMES[game]
-    environment = environment_class(SessionOpener([url]))
+    player = PLAYERS[game]
+    environment = player.environment(SessionOpener([url]))
     tools, own = tools_of(environment), recipe_prompt(game)
     conversations = []
     for _ in range(games):
-        prompt = own if rng.random() < OWN_PROMPT_SHARE else rng.choice(OTHER_PROMPTS[game])
+        prompt = own if rng.random() < OWN_PROMPT_SHARE else rng.choice(player.other_prompts)
         observation = environment.reset(seed=rng.randrange(2**31))
         messages: list[dict[str, Any]] = [{"role": "user", "content": prompt + observation}]
-        while (move := policy(observation, environment.episode, rng)) is not None:
+        while (move := player.policy(observation, environment.episode, rng)) is not None:
             name, arguments = move
             observation = getattr(environment, name)(**arguments)
             messages += [call(name, arguments), {"role": "tool", "name": name, "content": observation}]

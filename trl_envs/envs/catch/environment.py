@@ -63,6 +63,8 @@ class CatchEnv(GameEnvironment):
     Facts: `caught` (bool), `moves` (number of moves made).
     """
 
+    _protocols = (frozenset({"action_id", "game_name"}),)
+
     _legal_actions: tuple[int, ...] = ()
 
     def _begin(self, reply: Reply) -> str:

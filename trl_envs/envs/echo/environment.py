@@ -10,6 +10,10 @@ from trl_envs.errors import SessionLost
 if TYPE_CHECKING:
     from trl_envs.rollout.session import Reply
 
+# The fields of an action in either protocol.
+TYPED = frozenset({"message"})
+MCP = frozenset({"type", "tool_name", "arguments"})
+
 
 class EchoEnv(GameEnvironment):
     """Sends a message and gets it back. It never ends by itself: the model stops when it wants to.
@@ -20,16 +24,18 @@ class EchoEnv(GameEnvironment):
     Facts: `echoes` (number of messages that came back).
     """
 
+    _protocols = (TYPED, MCP)
+
     _speaks_mcp = False
 
     def _begin(self, reply: Reply) -> str:
         fields = self._open_session.action_fields()
-        if not fields & {"message", "tool_name"}:
+        if not any(protocol <= fields for protocol in self._protocols):
             raise SessionLost(
                 f"not an echo server: its actions have the fields {sorted(fields)}, neither message nor tool_name",
                 "check the address of this environment",
             )
-        self._speaks_mcp = "message" not in fields
+        self._speaks_mcp = not fields >= TYPED
         self.episode.facts = {"echoes": 0}
         return "The echo server is ready."
 

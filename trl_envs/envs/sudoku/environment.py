@@ -43,6 +43,8 @@ class SudokuEnv(GameEnvironment):
         ConfigError: A setting has a value that it can't have.
     """
 
+    _protocols = (frozenset({"message"}),)
+
     _transcript: Transcript
     _grid: Grid
 

@@ -29,6 +29,8 @@ class WordleEnv(GameEnvironment):
     (the rules), `ended_by_invalid` (bool).
     """
 
+    _protocols = (frozenset({"message"}),)
+
     _transcript: Transcript
 
     def _begin(self, reply: Reply) -> str:
