@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import suppress
+from queue import Empty, Queue
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,32 +19,43 @@ if TYPE_CHECKING:
     from trl_envs.plan.submission import JobRequest
     from trl_envs.servers.jobs import Jobs
 
+# How soon a signal is heeded while no line comes.
+TICK_S = 0.1
 FAILED = ("ERROR", "CANCELED", "DELETED")
+
+
+PushTo = Annotated[
+    str | None, typer.Option("--push-to", metavar="OWNER/NAME", help="Where the trained model goes on the Hub.")
+]
+Secrets = Annotated[
+    list[str] | None,
+    typer.Option("--secret", metavar="NAME", help="A variable of this shell to give the job; HF_TOKEN always is."),
+]
+Package = Annotated[
+    str | None, typer.Option("--package", metavar="PIP", help="Instead of this version of trl-env, such as a URL.")
+]
+Extra = Annotated[list[str] | None, typer.Option("--with", metavar="PIP", help="A further package; may be repeated.")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", metavar="ACCOUNT", help="An organisation that runs it and pays for it.")
+]
+Detach = Annotated[bool, typer.Option("--detach", help="Don't follow the logs.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the request, and send nothing.")]
+Logs = Annotated[str | None, typer.Option("--logs", metavar="ID", help="Follow the logs of a job.")]
+Cancel = Annotated[str | None, typer.Option("--cancel", metavar="ID", help="End a job.")]
 
 
 def submit(
     context: typer.Context,
     overrides: Overrides = None,
-    push_to: Annotated[
-        str | None, typer.Option("--push-to", metavar="OWNER/NAME", help="Where the trained model goes on the Hub.")
-    ] = None,
-    secret: Annotated[
-        list[str] | None,
-        typer.Option("--secret", metavar="NAME", help="A variable of this shell to give the job; HF_TOKEN always is."),
-    ] = None,
-    package: Annotated[
-        str | None, typer.Option("--package", metavar="PIP", help="Instead of this version of trl-env, such as a URL.")
-    ] = None,
-    extra: Annotated[
-        list[str] | None, typer.Option("--with", metavar="PIP", help="A further package; may be repeated.")
-    ] = None,
-    namespace: Annotated[
-        str | None, typer.Option(metavar="ACCOUNT", help="An organisation that runs it and pays for it.")
-    ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Don't follow the logs.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the request, and send nothing.")] = False,
-    logs: Annotated[str | None, typer.Option("--logs", metavar="ID", help="Follow the logs of a job.")] = None,
-    cancel: Annotated[str | None, typer.Option("--cancel", metavar="ID", help="End a job.")] = None,
+    push_to: PushTo = None,
+    secret: Secrets = None,
+    package: Package = None,
+    extra: Extra = None,
+    namespace: Namespace = None,
+    detach: Detach = False,
+    dry_run: DryRun = False,
+    logs: Logs = None,
+    cancel: Cancel = None,
     recipe_dir: RecipeDirs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -62,12 +77,8 @@ def submit(
     from trl_envs.servers.hub import Hub
     from trl_envs.servers.jobs import Jobs
 
-    if cancel:
-        Jobs(Hub(None)).cancel(cancel)
-        typer.echo(f"cancelled {cancel}")
-        return
-    if logs:
-        _follow(Jobs(Hub(None)), logs)
+    if cancel or logs:
+        _attend(Jobs(Hub(None)), cancel, logs)
         return
     request = _request(context, overrides, recipe_dir, push_to, secret, package, extra, namespace)
     if dry_run:
@@ -81,6 +92,15 @@ def submit(
     typer.echo(f"job      {record.job}: {record.url}", err=True)
     if not detach:
         _follow(jobs, record.job)
+
+
+def _attend(jobs: Jobs, cancel: str | None, logs: str | None) -> None:
+    """Ends a job, or follows it."""
+    if cancel:
+        jobs.cancel(cancel)
+        typer.echo(f"cancelled {cancel}")
+    elif logs:
+        _follow(jobs, logs)
 
 
 def _request(
@@ -161,21 +181,57 @@ def _follow(jobs: Jobs, job: str) -> None:
 
     Raises:
         TrainingFailed: It didn't end well.
-        Interrupted: Ctrl-C; the job goes on.
+        Interrupted: Ctrl-C or a signal; the job goes on.
     """
     from trl_envs.errors import Interrupted, TrainingFailed
 
     try:
-        for line in jobs.logs(job):
+        for line in _arriving(jobs.logs(job)):
             typer.echo(line)
-        record = jobs.find(job)
-    except KeyboardInterrupt:
-        typer.echo(
-            f"\nno longer following {job}, which goes on: trl-env submit --logs {job}, or --cancel {job}", err=True
-        )
-        raise Interrupted(2) from None
+    except Interrupted:
+        said = f"no longer following {job}, which goes on: trl-env submit --logs {job}, or --cancel {job}"
+        typer.echo(said, err=True)
+        raise
+    record = jobs.find(job)
     if record.stage in FAILED:
         raise TrainingFailed(
             f"the job {job} ended as {record.stage}{': ' + record.message if record.message else ''}", record.url
         )
     typer.echo(f"job      {job}: {record.stage}", err=True)
+
+
+def _arriving(lines: Iterator[str]) -> Iterator[str]:
+    """Lines as they come, read by a thread, so that a signal is heeded while none comes.
+
+    Raises:
+        Interrupted: A signal came.
+    """
+    from trl_envs.errors import Interrupted
+    from trl_envs.runtime.signals import SignalRecorder
+
+    read: Queue[str | BaseException | None] = Queue()
+
+    def run() -> None:
+        try:
+            for line in lines:
+                read.put(line)
+            read.put(None)
+        except BaseException as error:
+            read.put(error)
+
+    signals = SignalRecorder()
+    signals.install()
+    try:
+        Thread(target=run, name="trl-env-job-logs", daemon=True).start()
+        while True:
+            if signals.received:
+                raise Interrupted(signals.received[0])
+            with suppress(Empty):
+                item = read.get(timeout=TICK_S)
+                if item is None:
+                    return
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+    finally:
+        signals.restore()

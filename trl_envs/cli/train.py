@@ -18,29 +18,33 @@ if TYPE_CHECKING:
     from trl_envs.results.record import RunRecord
 
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the commands that would run, and start nothing.")]
+Resume = Annotated[
+    Path | None,
+    typer.Option("--resume", metavar="RUN_DIR", help="Go on with a run from its last checkpoint, in its directory."),
+]
+Multirun = Annotated[
+    bool,
+    typer.Option(
+        "-m",
+        "--multirun",
+        help="Run every combination of KEY=A,B values, one after the other, or where hydra/launcher=NAME says.",
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="A whole config, such as the config.yaml of another run."),
+]
+
+
 def train(
     context: typer.Context,
     overrides: Overrides = None,
     recipe_dir: RecipeDirs = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the commands that would run, and start nothing.")
-    ] = False,
-    resume: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN_DIR", help="Go on with a run from its last checkpoint, in its own directory."),
-    ] = None,
-    multirun: Annotated[
-        bool,
-        typer.Option(
-            "-m",
-            "--multirun",
-            help="Run every combination of KEY=A,B values, one after the other, or where hydra/launcher=NAME says.",
-        ),
-    ] = False,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="A whole config, such as the config.yaml of another run."),
-    ] = None,
+    dry_run: DryRun = False,
+    resume: Resume = None,
+    multirun: Multirun = False,
+    config: ConfigFile = None,
     probe: ProbeSpaces = False,
     as_json: AsJson = False,
 ) -> None:
