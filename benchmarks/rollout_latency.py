@@ -35,9 +35,9 @@ from trl import GRPOConfig, GRPOTrainer
 from trl_envs.agent.clock import EnvironmentClock
 from trl_envs.agent.dataset import build_rows
 from trl_envs.agent.environments import build_factories
-from trl_envs.agent.models import model_location
 from trl_envs.agent.terms import build_terms, reward_function
 from trl_envs.config.compose import compose
+from trl_envs.config.model_location import model_location
 from trl_envs.envs.catch import CatchEnv
 from trl_envs.envs.game import end_episode, tool
 from trl_envs.machine import free_port

@@ -149,3 +149,52 @@ def test_versions_are_found_without_importing() -> None:
         "assert 'rich' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[1])
+
+
+def test_a_port_that_was_given_away_is_given_to_nobody_else() -> None:
+    mine = {machine.free_port() for _ in range(20)}
+    assert len(mine) == 20
+    code = "from trl_envs.machine import free_port; print(*[free_port() for _ in range(20)])"
+    root = str(Path(machine.__file__).parent.parent)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert not mine & set(map(int, done.stdout.split()))
+    port = mine.pop()
+    assert not machine._reserve(port)
+    assert machine.port_is_free("127.0.0.1", port)
+
+
+def test_gpus_keep_the_words_in_which_the_shell_chose_them(nvidia_smi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvidia_smi.write_text(answering(H200, A100))
+    assert [gpu.visible_as for gpu in machine.gpus()] == ["", ""]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-bbbb,0")
+    assert [(gpu.index, gpu.visible_as) for gpu in machine.gpus()] == [(1, "GPU-bbbb"), (0, "0")]
+
+
+def test_vllm_is_found_beside_this_python_or_left_to_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert machine.vllm_program() == "vllm"
+    (tmp_path / "vllm").touch(mode=0o755)
+    assert machine.vllm_program() == str(tmp_path / "vllm")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert machine.vllm_program() == "vllm"
+
+
+def test_packages_that_contradict_each_other_are_found_in_their_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, needs in (("asking", ["answer<2,>=1", 'answer>=9; extra == "more"', "absent>3", "??"]), ("answer", [])):
+        metadata = tmp_path / f"{name}-2.5.dist-info" / "METADATA"
+        metadata.parent.mkdir()
+        lines = [f"Requires-Dist: {need}" for need in needs]
+        metadata.write_text("\n".join(["Metadata-Version: 2.1", f"Name: {name}", "Version: 2.5", *lines]) + "\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = machine.find_conflicts(["asking", "missing"], ["answer", "absent"])
+    assert found == [machine.Conflict("asking", "2.5", "answer<2,>=1", "answer", "2.5")]
+
+
+def test_trl_ships_the_accelerate_files_that_are_offered() -> None:
+    folder = machine.accelerate_configs()
+    assert folder is not None
+    for name in ("multi_gpu", "zero2", "zero3", "fsdp2"):
+        assert (folder / f"{name}.yaml").is_file()

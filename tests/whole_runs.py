@@ -14,6 +14,8 @@ from trl_envs.machine import port_is_free
 from trl_envs.results.metrics import read_metrics
 
 TIMEOUT_S = 240
+# What else the command may import from.
+ROOTS: tuple[str, ...] = ()
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -23,7 +25,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.parent), *ROOTS])},
     )
 
 

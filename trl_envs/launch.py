@@ -16,7 +16,17 @@ from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.resume import resumed
 from trl_envs.config.store import to_yaml
 from trl_envs.errors import ConfigError, Interrupted, ProcessExited, TrlEnvError
-from trl_envs.machine import cpus, docker_problem, free_port, gpus, has_mps, installed_versions
+from trl_envs.machine import (
+    accelerate_configs,
+    cpus,
+    docker_problem,
+    find_conflicts,
+    free_port,
+    gpus,
+    has_mps,
+    installed_versions,
+    vllm_program,
+)
 from trl_envs.paths import make_importable
 from trl_envs.plan.batch import build_batch
 from trl_envs.plan.build import build_plan, build_servers
@@ -24,7 +34,7 @@ from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.launch_plan import LaunchPlan
 from trl_envs.preflight.findings import Report, raise_errors
 from trl_envs.preflight.rules import check_static
-from trl_envs.preflight.run_rules import WINDOWS
+from trl_envs.preflight.versions import ASKING, CHECKED
 from trl_envs.results.comparison import describe_evaluations
 from trl_envs.results.curves import draw_run
 from trl_envs.results.episodes import count_episodes
@@ -187,9 +197,11 @@ def _carry_out(
             report = stage.probe(all_sessions=all_sessions)
             display.probed(report)
             raise_errors(report)
-            stage.evaluate("before")
-            record.global_step = stage.train()
-            record.model_dir = str(run.model_dir)
+            with stage.generating():
+                stage.evaluate("before")
+                record.global_step = stage.train()
+            # Of several machines the first one alone gets the model.
+            record.model_dir = str(run.model_dir) if run.model_dir.is_dir() else None
             stage.evaluate("after")
         record.end("finished", 0)
     except TrlEnvError as error:
@@ -230,10 +242,13 @@ def machine_facts() -> MachineFacts:
         vllm=installed_versions(["vllm"])["vllm"],
         free_port=free_port,
         variables=dict(os.environ),
-        versions=installed_versions(WINDOWS),
+        versions=installed_versions(CHECKED),
         cpus=cpus(),
         # Several rules may ask, and an engine that hangs should be waited for once.
         docker_problem=cache(docker_problem),
+        vllm_program=vllm_program(),
+        accelerate_configs=accelerate_configs(),
+        conflicts=find_conflicts(ASKING, CHECKED),
     )
 
 

@@ -9,8 +9,11 @@ import platform
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
 
 # A driver in trouble makes nvidia-smi hang for ever.
 NVIDIA_SMI_TIMEOUT_S = 10.0
@@ -27,12 +30,14 @@ class Gpu:
         name: Such as `NVIDIA H200`.
         memory_gib: All its memory, used or not; None where it is the machine's own (GB10), which nvidia-smi can't tell.
         compute_capability: Such as 9.0; None if the driver is too old to tell.
+        visible_as: How the shell's CUDA_VISIBLE_DEVICES names it, an index or a UUID; empty without that variable.
     """
 
     index: int
     name: str
     memory_gib: float | None
     compute_capability: float | None
+    visible_as: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,42 @@ class GpuQuery:
     problem: str = ""
 
 
+# Ports that this process has given away, each marked by its UDP namesake, which the system frees with the process.
+_RESERVED: list[socket.socket] = []
+
+
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port on which nothing listens now; another process may take it a moment later."""
-    with socket.create_server((host, 0), family=_family(host)) as server:
-        return int(server.getsockname()[1])
+    """A TCP port on which nothing listens now, and which no other call gives away, in any process of this machine.
+
+    Between here and the moment when a server listens there, the system would give the same port to whoever asks. So
+    the UDP port of the same number is kept as a mark for as long as this process lives.
+
+    Raises:
+        OSError: The host is no address of this machine, or there is no such port.
+    """
+    passed: list[socket.socket] = []
+    try:
+        for _ in range(100):
+            # Kept open until one is found, so that the next look finds another port.
+            passed.append(socket.create_server((host, 0), family=_family(host)))
+            port = int(passed[-1].getsockname()[1])
+            if _reserve(port):
+                return port
+    finally:
+        for server in passed:
+            server.close()
+    raise OSError(f"no free port on {host}")
+
+
+def _reserve(port: int) -> bool:
+    mark = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        mark.bind(("127.0.0.1", port))
+    except OSError:
+        mark.close()
+        return False
+    _RESERVED.append(mark)
+    return True
 
 
 def port_is_free(host: str, port: int) -> bool:
@@ -131,7 +168,7 @@ def _visible(found: Mapping[str, Gpu], visible: str) -> GpuQuery:
             if entry in ("", "-1"):
                 return GpuQuery(chosen)
             return GpuQuery(chosen, f"CUDA_VISIBLE_DEVICES={visible}: {entry} isn't one more GPU of this machine")
-        chosen.append(fitting[0])
+        chosen.append(replace(fitting[0], visible_as=entry))
     return GpuQuery(chosen)
 
 
@@ -168,6 +205,63 @@ def installed_versions(names: Iterable[str]) -> dict[str, str | None]:
         except importlib.metadata.PackageNotFoundError:
             versions[name] = None
     return versions
+
+
+def vllm_program() -> str:
+    """How `vllm` is called here: the one beside this Python, whether or not its environment is activated."""
+    beside = Path(sys.executable).with_name("vllm")
+    found = shutil.which("vllm")
+    return str(beside) if beside.is_file() and (found is None or Path(found) != beside) else "vllm"
+
+
+def accelerate_configs() -> Path | None:
+    """The folder of accelerate config files that the installed TRL ships (multi_gpu, zero3, fsdp2 ...)."""
+    spec = find_spec("trl")
+    folders = spec.submodule_search_locations if spec is not None else None
+    return Path(folders[0]) / "accelerate_configs" if folders else None
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Something that an installed package needs of another one, and that isn't so.
+
+    Args:
+        package: The package that needs it.
+        version: Its version.
+        requirement: What it needs, as pip writes it, such as `torch==2.13.0`.
+        name: The other package.
+        found: Its installed version.
+    """
+
+    package: str
+    version: str
+    requirement: str
+    name: str
+    found: str
+
+
+def find_conflicts(packages: Iterable[str], needed: Iterable[str]) -> list[Conflict]:
+    """Where installed packages disagree, by their own metadata; what isn't installed disagrees with nothing.
+
+    Args:
+        packages: Distributions whose requirements are read.
+        needed: Distributions of which they may ask something.
+    """
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    found, versions = [], installed_versions(needed)
+    for package, version in installed_versions(packages).items():
+        for line in (importlib.metadata.requires(package) or []) if version else []:
+            try:
+                asked = Requirement(line)
+            except InvalidRequirement:
+                continue
+            there = versions.get(asked.name.lower().replace("_", "-"))
+            if there is None or (asked.marker is not None and not asked.marker.evaluate({"extra": ""})):
+                continue
+            if not asked.specifier.contains(there, prereleases=True):
+                found.append(Conflict(package, str(version), f"{asked.name}{asked.specifier}", asked.name, there))
+    return found
 
 
 def cpus() -> int:

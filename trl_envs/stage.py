@@ -23,11 +23,12 @@ from trl_envs.results.outcome import Outcome, read_outcome
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.runtime.child import Child
 from trl_envs.runtime.supervisor import Supervisor
-from trl_envs.servers.health import Heartbeat
+from trl_envs.servers.health import Heart, Heartbeat
 from trl_envs.servers.hub import Hub
 from trl_envs.servers.images import pull_missing
 from trl_envs.servers.space import await_spaces, find_spaces
 from trl_envs.servers.start import heartbeat, start_servers
+from trl_envs.servers.vllm import await_engine
 
 
 class Display(Protocol):
@@ -111,6 +112,28 @@ class Stage:
         if code != 0 or report is None:
             raise _ended_early("the probe", probe)
         return report
+
+    @contextmanager
+    def generating(self) -> Iterator[None]:
+        """Inside, the plan's vLLM server generates for the trainer, if the plan has one. It is stopped afterwards.
+
+        Raises:
+            StartupError: It died, wasn't ready in time, or isn't what the trainer needs.
+        """
+        engine = self.plan.engine
+        if engine is None:
+            yield
+            return
+        child = self.supervisor.start(engine.process)
+        self.display.server_awaited(child.name, f"loading {engine.model}")
+        seconds = await_engine(engine, child, self.supervisor)
+        patience_s, key = self.config.launch.heartbeat_timeout_s, "launch.heartbeat_timeout_s"
+        self.beat.add(child.name, Heart("the vLLM server", engine.url, patience_s, child.describe_log, key=key))
+        self.display.server_ready(child.name, (engine.url,), seconds)
+        yield
+        # What plays after training needs it no more: its end would be no failure, and its GPU is free.
+        self.beat.remove(child.name)
+        self.supervisor.end(child)
 
     def evaluate(self, name: str) -> None:
         """Has a model play `before` or `after` training, if the plan has that.

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from trl_envs import paths
-from trl_envs.agent.models import load_tokenizer, model_location
+from trl_envs.agent.models import load_tokenizer
+from trl_envs.config.model_location import model_location
 from trl_envs.config.schema import ModelConfig
 from trl_envs.errors import ConfigError
 

@@ -12,8 +12,8 @@ from trl import GRPOConfig, GRPOTrainer
 from tests.evaluate.playing import NO_THINKING, catch_config, catch_factory, player
 from tests.loopback import serving
 from trl_envs.agent.dataset import build_rows
-from trl_envs.agent.models import model_location
 from trl_envs.agent.terms import build_terms, reward_function
+from trl_envs.config.model_location import model_location
 from trl_envs.envs.game import end_episode
 from trl_envs.evaluate.batches import play_rows
 from trl_envs.evaluate.generation import Sampling

@@ -59,7 +59,7 @@ def test_the_mode_follows_from_config_and_machine(
     [
         (("launch=colocate",), {}, "no GPU is visible", "launch=single"),
         (("launch=colocate",), {"gpus": [A100]}, "needs vLLM", "trl-env[vllm]"),
-        (("launch=server",), {"gpus": [A100]}, "launch=server", "launch=colocate"),
+        (("launch=server",), {"gpus": [A100], "vllm": "0.29.0"}, "launch=server", "launch=colocate"),
         (("launch.processes=0",), {}, "launch.processes=0", "launch.processes=1"),
         (("launch.processes=2",), {"gpus": [A100]}, "1 GPU(s) are visible", "launch.processes=1"),
         (("launch.processes=2",), {"mps": True}, "one Metal device", "launch.processes=1"),

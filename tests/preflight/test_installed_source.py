@@ -11,7 +11,7 @@ from trl_envs.config.grpo_fields import OWNED, grpo_fields
 from trl_envs.preflight.grpo_rules import COMPARED_FIELDS, RANGES
 from trl_envs.preflight.grpo_types import fits
 from trl_envs.preflight.installed_source import compared_values, enum_values, reporters
-from trl_envs.preflight.run_rules import WINDOWS
+from trl_envs.preflight.versions import WINDOWS
 
 DOCUMENTED = {
     "loss_type": {"grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"},

@@ -107,7 +107,7 @@ BROKEN: list[tuple[str, dict[str, Any], str, str]] = [
     ("server.heartbeat_timeout_s=0", {}, "server.heartbeat_timeout_s", "server.heartbeat_timeout_s=30"),
     ("rollout.concurrency=-4", {}, "rollout.concurrency", "rollout.concurrency=1"),
     ("watch.on_dead_signal=stop", {}, "watch was set", "leave out the keys of watch"),
-    ("launch.vllm_args=[--enforce-eager]", {}, "launch.vllm_args", "leave it out"),
+    ("launch.vllm_args=[--enforce-eager]", {}, "launch.vllm_args", "leave launch.vllm_args out"),
     ("server.ready_timeout_s=0", {}, "server.ready_timeout_s", "server.ready_timeout_s=60"),
     ("model.lora.rank=0", {}, "model.lora.rank", "model.lora.rank=16"),
     # Launch against machine

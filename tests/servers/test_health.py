@@ -69,7 +69,12 @@ def test_a_url_that_does_not_answer_is_refused_before_the_run() -> None:
 
 
 def test_a_healthy_server_is_never_complained_of_and_the_thread_ends() -> None:
-    with answering(200) as url, Heartbeat({"catch": Heart(url, patience_s=0.2)}, interval_s=0.02) as heartbeat:
+    with (
+        answering(200) as url,
+        Heartbeat(
+            {"catch": Heart("the environment server of catch", url, patience_s=0.2)}, interval_s=0.02
+        ) as heartbeat,
+    ):
         until_s = time.monotonic() + 0.5
         while time.monotonic() < until_s:
             heartbeat.check()
@@ -79,7 +84,7 @@ def test_a_healthy_server_is_never_complained_of_and_the_thread_ends() -> None:
 
 def test_a_server_that_falls_silent_is_named_with_its_log() -> None:
     with hanging() as url:
-        heart = Heart(url, patience_s=0.2, log=lambda: "the end of its log")
+        heart = Heart("the environment server of catch", url, patience_s=0.2, log=lambda: "the end of its log")
         with Heartbeat({"catch": heart}, interval_s=0.02) as heartbeat:
             heartbeat.check()
             started_s = time.monotonic()

@@ -1,43 +1,16 @@
-"""Where a model is found, and loading it and its tokenizer."""
+"""Loading a model and its tokenizer."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trl_envs import paths
+from trl_envs.config.model_location import model_location
 from trl_envs.config.schema import ModelConfig
 from trl_envs.errors import ConfigError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-
-def model_location(path: str) -> str:
-    """What transformers loads for a `model.path`.
-
-    `tiny` is the agent that ships; a run directory is its final model, else its last checkpoint; anything else stays.
-
-    Raises:
-        ConfigError: A run directory without a model.
-    """
-    if path == "tiny":
-        return str(paths.tiny_model_dir())
-    folder = Path(path)
-    if not (folder / "record.json").is_file():
-        return path
-    if (folder / "model").is_dir():
-        return str(folder / "model")
-    checkpoints = sorted(folder.glob("checkpoint-*"), key=_step)
-    if not checkpoints:
-        raise ConfigError(f"the run {folder} has neither a final model nor a checkpoint", "name another model=")
-    return str(checkpoints[-1])
-
-
-def _step(checkpoint: Path) -> int:
-    number = re.search(r"\d+$", checkpoint.name)
-    return int(number[0]) if number else -1
 
 
 def load_tokenizer(model: ModelConfig) -> PreTrainedTokenizerBase:

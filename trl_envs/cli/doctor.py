@@ -17,7 +17,7 @@ def doctor(as_json: AsJson = False) -> None:
     trl-env doctor
     trl-env doctor --json
 
-    Exit code 2 if a package that trl-env needs is missing or out of its window.
+    Exit code 2 if a package that trl-env needs is missing or out of its window, or two of them contradict each other.
     """
     from trl_envs.preflight.installation import examine
 
@@ -26,7 +26,7 @@ def doctor(as_json: AsJson = False) -> None:
         typer.echo(json.dumps(found, indent=2))
     else:
         typer.echo(_as_text(found))
-    if any(row["repair"] for row in found["packages"] if row["needed"]):
+    if found["conflicts"] or any(row["repair"] for row in found["packages"] if row["needed"]):
         raise typer.Exit(2)
 
 
@@ -43,6 +43,9 @@ def _as_text(found: dict[str, Any]) -> str:
         note = f"   {state}: {row['repair']}" if row["repair"] else ""
         lines.append(f"{row['name']:<14} {row['installed'] or 'not installed':<16} {row['window']:<14}{note}".rstrip())
     lines.append("")
+    lines += [f"{row['says']}: {row['repair']}" for row in found["conflicts"]]
+    if found["conflicts"]:
+        lines.append("")
     for row in found["extras"]:
         state = "installed" if row["installed"] else row["install"]
         lines.append(f"extra {row['name']:<8} {row['gives']}: {state}")

@@ -115,6 +115,8 @@ def _print_plan(composed: Composed, as_json: bool) -> None:
             lines += ["", f"# {name}: plays on the Space {env.space}; the Hub gives its address when the run starts"]
     for spec in plan.processes():
         lines += ["", f"# {spec.name}", spec.command()]
+    fields = " ".join(f"{name}={value}" for name, value in plan.grpo.items())
+    lines += ["", f"# The launch adds to GRPOConfig: {fields}"]
     lines += [
         "",
         "# A server can be pasted as it stands; the trainer reads config.yaml and plan.json of a run directory,",

@@ -133,12 +133,18 @@ class LaunchConfig:
 
     Args:
         mode: auto chooses by the machine.
-        processes: Training processes.
-        gpus: GPUs of the trainer; null takes what is visible.
-        vllm_gpus: GPUs of the vLLM server.
+        processes: Training processes, over all machines.
+        gpus: GPUs of the trainer, as nvidia-smi numbers them; null takes what is visible.
+        vllm_gpus: GPUs of the vLLM server; null takes those that the trainer leaves.
+        vllm_tensor_parallel: GPUs over which the vLLM server splits the model; it runs as many copies as fit.
         accelerate: multi_gpu, zero2, zero3, fsdp2 or an accelerate config file, for several processes.
+        machines: Machines that train together; each is started by hand with the same command and its machine_rank.
+        machine_rank: Which of them this one is, from 0.
+        main_process_ip: Address of machine 0.
+        main_process_port: A free TCP port on machine 0.
         vllm_executable: The `vllm` program, where it lives in another Python environment.
         ready_timeout_s: Seconds until a vLLM server that doesn't answer counts as failed.
+        heartbeat_timeout_s: Seconds of silence after which a vLLM server counts as hung and the run stops.
         vllm_args: Further arguments of `vllm serve`.
     """
 
@@ -146,9 +152,15 @@ class LaunchConfig:
     processes: int = 1
     gpus: list[int] | None = None
     vllm_gpus: list[int] | None = None
+    vllm_tensor_parallel: int = 1
     accelerate: str | None = None
+    machines: int = 1
+    machine_rank: int = 0
+    main_process_ip: str | None = None
+    main_process_port: int | None = None
     vllm_executable: str | None = None
     ready_timeout_s: float = 600.0
+    heartbeat_timeout_s: float = 60.0
     vllm_args: list[str] = field(default_factory=list)
 
 

@@ -37,6 +37,25 @@ class EnvironmentPlan:
 
 
 @dataclass(frozen=True)
+class EnginePlan:
+    """The vLLM server that generates for the trainer.
+
+    Args:
+        process: `vllm serve`.
+        url: Its base URL.
+        model: What it serves, by the name under which it must list it.
+        world_size: GPUs that take part in each weight transfer.
+        group_port: TCP port on which trainer and server meet for weight transfers.
+    """
+
+    process: ProcessSpec
+    url: str
+    model: str
+    world_size: int
+    group_port: int
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """All processes of a run.
 
@@ -50,6 +69,8 @@ class LaunchPlan:
         import_folders: Folders from which `_target_`s are imported.
         mix: Groups of each environment in a generation batch; None leaves them to chance.
         evaluations: What plays `before` and `after` training, by that name; none if nobody asked for it.
+        grpo: Fields of GRPOConfig that follow from the launch.
+        engine: The vLLM server; None if the model generates in the trainer.
     """
 
     mode: str
@@ -61,12 +82,15 @@ class LaunchPlan:
     import_folders: tuple[str, ...]
     mix: Mapping[str, int] | None = None
     evaluations: Mapping[str, ProcessSpec] = field(default_factory=dict)
+    grpo: Mapping[str, Any] = field(default_factory=dict)
+    engine: EnginePlan | None = None
 
     def processes(self) -> list[ProcessSpec]:
         """Processes in the order of their start."""
         servers = [env.process for env in self.environments.values() if env.process is not None]
         before, after = ([self.evaluations[name]] if name in self.evaluations else [] for name in ("before", "after"))
-        return [*servers, *before, self.trainer, *after]
+        engine = [self.engine.process] if self.engine is not None else []
+        return [*servers, *engine, *before, self.trainer, *after]
 
     def with_servers(self, environments: Mapping[str, EnvironmentPlan]) -> LaunchPlan:
         """The plan with what has been found out since about where these environments' sessions come from."""
@@ -91,6 +115,7 @@ class LaunchPlan:
                 name: replace(env, process=env.process and renamed(env.process))
                 for name, env in self.environments.items()
             },
+            engine=self.engine and replace(self.engine, process=renamed(self.engine.process)),
             trainer=renamed(self.trainer, "--resume", checkpoint, "--attempt", str(attempt)),
             evaluations={name: renamed(spec) for name, spec in self.evaluations.items() if name != "before"},
         )

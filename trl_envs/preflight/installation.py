@@ -8,8 +8,8 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from trl_envs.machine import has_mps, installed_versions, query_gpus
-from trl_envs.preflight.run_rules import WINDOWS, in_window, window_text
+from trl_envs.machine import find_conflicts, has_mps, installed_versions, query_gpus
+from trl_envs.preflight.versions import ASKING, CHECKED, WINDOWS, describe, in_window, repair, window_text
 
 EXTRAS = {
     "vllm": "vLLM generates on the GPU, several times faster than transformers (launch=colocate)",
@@ -29,6 +29,7 @@ def examine() -> dict[str, Any]:
         "gpu_problem": seen.problem,
         "mps": has_mps(),
         "packages": _packages(),
+        "conflicts": _conflicts(),
         "extras": _extras(),
         # Whether, not what: a token must not be printed.
         "hf_token": bool(os.environ.get("HF_TOKEN")),
@@ -37,7 +38,7 @@ def examine() -> dict[str, Any]:
 
 
 def _packages() -> list[dict[str, Any]]:
-    others = ("torch", "datasets", "accelerate", "peft", "hydra-core", "omegaconf", "typer")
+    others = ("datasets", "accelerate", "peft", "hydra-core", "omegaconf", "typer")
     versions = installed_versions(["trl-env", *WINDOWS, *others])
     rows = []
     for name, version in versions.items():
@@ -47,6 +48,11 @@ def _packages() -> list[dict[str, Any]]:
         repair = f"pip install '{name}{window}'" if bad else ""
         rows.append({"name": name, "installed": version, "window": window, "needed": needed, "repair": repair})
     return rows
+
+
+def _conflicts() -> list[dict[str, str]]:
+    """Where installed packages disagree with each other, each with the line that repairs it."""
+    return [{"says": describe(found), "repair": repair([], [found])} for found in find_conflicts(ASKING, CHECKED)]
 
 
 def _extras() -> list[dict[str, Any]]:

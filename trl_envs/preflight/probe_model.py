@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from trl_envs.agent.dataset import messages
-from trl_envs.agent.models import load_tokenizer, model_location
+from trl_envs.agent.models import load_tokenizer
+from trl_envs.config.model_location import model_location
 from trl_envs.config.schema import TrainConfig
 from trl_envs.errors import ConfigError
 from trl_envs.preflight.probe_env import Candidate, sample_arguments

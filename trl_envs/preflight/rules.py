@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from trl_envs.config.schema import TrainConfig
-from trl_envs.plan.build import device_of, launch_mode, plan_problems
+from trl_envs.plan.build import plan_problems
 from trl_envs.plan.facts import MachineFacts
+from trl_envs.plan.mode import device_of, launch_mode
 from trl_envs.preflight.findings import Finding, errors
 from trl_envs.preflight.grpo_rules import grpo_problems
 from trl_envs.preflight.run_rules import run_problems

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,15 +11,9 @@ from trl_envs.config.suggest import nearest
 from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.problem import Problem
 from trl_envs.preflight.installed_source import reporters
+from trl_envs.preflight.versions import version_problems
 
 DTYPES = ("float32", "bfloat16", "float16")
-# The releases for which trl-env was written, from the first one up to and without the second: those of pyproject.toml.
-WINDOWS = {
-    "trl": ((1, 16), (1, 17)),
-    "openenv": ((0, 10), (0, 11)),
-    "transformers": ((5, 2), (6, 0)),
-    "vllm": ((0, 28), (0, 30)),
-}
 
 
 def run_problems(config: TrainConfig, facts: MachineFacts, mode: str) -> list[Problem]:
@@ -38,7 +31,7 @@ def run_problems(config: TrainConfig, facts: MachineFacts, mode: str) -> list[Pr
         *_later_problems(config),
         *_job_problems(config),
         *_directory_problems(config),
-        *_version_problems(facts, mode),
+        *version_problems(facts, mode),
     ]
 
 
@@ -79,6 +72,8 @@ def _other_problems(config: TrainConfig) -> Iterator[Problem]:
         ("server.ready_timeout_s", config.server.ready_timeout_s),
         ("server.space_timeout_s", config.server.space_timeout_s),
         ("server.heartbeat_timeout_s", config.server.heartbeat_timeout_s),
+        ("launch.ready_timeout_s", config.launch.ready_timeout_s),
+        ("launch.heartbeat_timeout_s", config.launch.heartbeat_timeout_s),
     ):
         if not value > 0:
             yield Problem(key, f"{key}={value:g}: nothing answers within that", f"set {key}=60")
@@ -105,25 +100,14 @@ def _other_problems(config: TrainConfig) -> Iterator[Problem]:
 # Keys of the schema that nothing reads yet. Setting one and having it ignored would be worse than not having it.
 LATER = {
     "watch": "watching a run for signs that it can't learn",
-    "launch.accelerate": "accelerate config files",
-    "launch.gpus": "choosing GPUs (set CUDA_VISIBLE_DEVICES in the shell)",
-    "launch.vllm_gpus": "a vLLM server beside the trainer",
-    "launch.vllm_executable": "a vLLM server beside the trainer",
-    "launch.vllm_args": "a vLLM server beside the trainer",
-    "launch.ready_timeout_s": "a vLLM server beside the trainer",
 }
 
 
 def _later_problems(config: TrainConfig) -> Iterator[Problem]:
     for key, what in LATER.items():
-        group, _, name = key.partition(".")
-        asked, default = getattr(config, group), getattr(TrainConfig(), group)
-        if name:
-            asked, default = getattr(asked, name), getattr(default, name)
-        if asked != default:
+        if getattr(config, key) != getattr(TrainConfig(), key):
             message = f"{key} was set, and {what} isn't in this version: it would be ignored"
-            unset = "null" if default is None else default
-            yield Problem(key, message, f"leave it out ({key}={unset})" if name else f"leave out the keys of {key}")
+            yield Problem(key, message, f"leave out the keys of {key}")
 
 
 def _job_problems(config: TrainConfig) -> Iterator[Problem]:
@@ -144,36 +128,3 @@ def _directory_problems(config: TrainConfig) -> Iterator[Problem]:
         return
     message = f"output_dir={config.output_dir}: no run directory can be made there, {reason}"
     yield Problem("output_dir", message, "set output_dir=FOLDER to one that can be written")
-
-
-def _version_problems(facts: MachineFacts, mode: str) -> Iterator[Problem]:
-    for name in WINDOWS:
-        version = facts.versions.get(name)
-        if version is None or (name == "vllm" and mode == "single") or in_window(name, version):
-            continue
-        message = f"{name} {version} is installed, and trl-env needs {name}{window_text(name)}"
-        yield Problem(name, message, f"pip install '{name}{window_text(name)}'")
-
-
-def in_window(name: str, version: str) -> bool:
-    """Whether a package's version is one for which trl-env was written; any is, of a package without a window."""
-    first, after = WINDOWS.get(name, ((0, 0), (sys.maxsize, 0)))
-    return first <= _release(version) < after
-
-
-def window_text(name: str) -> str:
-    """The window of a package as pip writes it; empty for one without."""
-    if name not in WINDOWS:
-        return ""
-    first, after = WINDOWS[name]
-    return f">={_dotted(first)},<{_dotted(after)}"
-
-
-def _release(version: str) -> tuple[int, int]:
-    """Major and minor number of a version such as `1.16.0` or `0.29.1rc2+cpu`."""
-    numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
-    return (numbers[0], numbers[1]) if len(numbers) == 2 else (numbers[0] if numbers else 0, 0)
-
-
-def _dotted(release: tuple[int, int]) -> str:
-    return ".".join(map(str, release))

@@ -137,6 +137,10 @@ class Supervisor:
             self._end(main, self._is_hurried(len(self._signals.received)))
             return code
 
+    def end(self, child: Child) -> None:
+        """Stops one process that is no longer needed, with all it started: TERM, `stop_grace_s`, KILL."""
+        self._end(child, self._is_hurried(len(self._signals.received)))
+
     def stop(self) -> None:
         """Stops all processes with all they started, the last one first: TERM, `stop_grace_s`, KILL.
 

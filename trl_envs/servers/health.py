@@ -57,16 +57,20 @@ class Heart:
     """One server to listen to.
 
     Args:
+        what: What it is, in words, such as `the environment server of catch`.
         url: Its base URL.
         patience_s: Seconds of silence after which it counts as hung.
         log: The end of its log, if it is a process of the run.
         token: Bearer token of a private server.
+        key: The config key that sets the patience.
     """
 
+    what: str
     url: str
     patience_s: float
     log: Callable[[], str] | None = None
     token: str | None = field(default=None, repr=False)
+    key: str = "server.heartbeat_timeout_s"
 
 
 class Heartbeat:
@@ -96,6 +100,15 @@ class Heartbeat:
         self._over.set()
         self._thread.join()
 
+    def add(self, name: str, heart: Heart) -> None:
+        """Listens to one more server from now on."""
+        self._answered_at[name] = time.monotonic()
+        self._hearts = {**self._hearts, name: heart}
+
+    def remove(self, name: str) -> None:
+        """Listens to a server no longer, which may then fall silent."""
+        self._hearts = {known: heart for known, heart in self._hearts.items() if known != name}
+
     def check(self) -> None:
         """Never blocks.
 
@@ -108,9 +121,9 @@ class Heartbeat:
             if silent_s > heart.patience_s and name in self._silence:
                 log = f"\n{heart.log()}" if heart.log else ""
                 raise ProcessExited(
-                    f"the environment server of {name} hangs: {heart.url} hasn't answered for {silent_s:.0f} s "
+                    f"{heart.what} hangs: {heart.url} hasn't answered for {silent_s:.0f} s "
                     f"({self._silence[name]}){log}",
-                    "look at what it was doing; if it is only slow, raise server.heartbeat_timeout_s",
+                    f"look at what it was doing; if it is only slow, raise {heart.key}",
                 )
 
     def _listen(self) -> None:

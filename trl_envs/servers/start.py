@@ -79,5 +79,6 @@ def heartbeat(
         patience_s = server.heartbeat_timeout_s + (0.0 if child else rollout.capacity_wait_s)
         for number, url in enumerate(env.urls, start=1):
             label = name if len(env.urls) == 1 else f"{name} (URL {number})"
-            hearts[label] = Heart(url, patience_s, child.describe_log if child else None, token)
+            what, log = f"the environment server of {label}", child.describe_log if child else None
+            hearts[label] = Heart(what, url, patience_s, log, token)
     return Heartbeat(hearts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def build_arguments(
-    config: TrainConfig, run_dir: Path, terms: Sequence[RewardTerm], *, mode: str, device: str
+    config: TrainConfig, run_dir: Path, terms: Sequence[RewardTerm], launched: Mapping[str, Any]
 ) -> GRPOConfig:
     """GRPOConfig as TRL wants it.
 
@@ -31,8 +31,7 @@ def build_arguments(
         config: The run's config.
         run_dir: Where checkpoints and completions go.
         terms: Reward terms, in the order in which TRL gets them.
-        mode: single, colocate or server.
-        device: cpu, mps or cuda.
+        launched: Fields that follow from the launch, as its plan holds them: none that the recipe may set and has set.
 
     Raises:
         ConfigError: GRPOConfig refuses a value.
@@ -40,21 +39,16 @@ def build_arguments(
     values: dict[str, Any] = {
         **_DEFAULTS,
         **config.grpo,
+        **launched,
         "output_dir": str(run_dir),
         "run_name": run_dir.name,
         "seed": config.seed,
-        "use_cpu": device == "cpu",
-        "use_vllm": mode != "single",
         "reward_weights": [term.weight for term in terms],
         "report_to": list(config.logging.report_to),
         "disable_tqdm": True,
     }
     if config.logging.report_to:
         values.setdefault("project", config.logging.project)
-    if mode == "colocate":
-        values["vllm_mode"] = "colocate"
-    if device != "cuda" and not values.get("fp16"):
-        values.setdefault("bf16", False)
     if config.model.dtype is not None:
         values["model_init_kwargs"] = {**(values.get("model_init_kwargs") or {}), "dtype": config.model.dtype}
     try:

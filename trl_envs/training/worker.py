@@ -47,7 +47,8 @@ def main(arguments: list[str]) -> int:
     run = RunDirectory(options.run_dir)
     try:
         steps = train(run, checkpoint=options.resume, attempt=options.attempt, hold=options.hold)
-        if int(os.environ.get("RANK", "0")) == 0:
+        # Of each machine's processes one speaks to the launcher there.
+        if int(os.environ.get("LOCAL_RANK", "0")) == 0:
             write_outcome(run, Outcome(global_step=steps))
         return 0
     except TrlEnvError as error:
@@ -135,7 +136,7 @@ def _build_trainer(
         warnings.warn(f"rollouts are played one after the other: {unforeseen}", stacklevel=2)
     # Bars over weights take a moment and would be cut into lines between the launcher's; downloads keep theirs.
     disable_progress_bar()
-    arguments = build_arguments(config, run.path, playing.terms, mode=plan["mode"], device=plan["device"])
+    arguments = build_arguments(config, run.path, playing.terms, plan["grpo"])
     # Shuffled, the shares of a mix would be kept on average only.
     arguments.shuffle_dataset = arguments.shuffle_dataset and plan["mix"] is None
     tokenizer = load_tokenizer(config.model)
