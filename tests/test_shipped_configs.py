@@ -16,7 +16,7 @@ from trl_envs.plan.facts import MachineFacts
 from trl_envs.preflight.rules import check_static
 
 RECIPES = ("catch", "echo", "multi_env", "sudoku", "wordle")
-PRESETS = ("demo", "full", "smoke")
+PRESETS = ("24gb", "demo", "full", "smoke")
 INSTALLED = {"trl": "1.16.0", "openenv": "0.10.0", "transformers": "5.24.0", "vllm": "0.29.0"}
 A100 = Gpu(index=0, name="A100", memory_gib=80.0, compute_capability=8.0)
 
@@ -155,7 +155,7 @@ def test_every_recipe_with_every_preset_passes_the_rules_and_can_be_planned(
     composed = compose([f"recipe={recipe}", f"preset={preset}"])
     assert [f for f in check_static(composed.config, machine) if f.level == "error"] == []
     plan = build_plan(composed.config, machine, Path("/runs/one"), composed.import_folders)
-    assert plan.mode == ("colocate" if machine.gpus and preset == "full" else "single")
+    assert plan.mode == ("colocate" if machine.gpus and preset in ("full", "24gb") else "single")
     assert set(plan.environments) == set(PUBLISHED[recipe]["episodes"])
     for environment in plan.environments.values():
         assert environment.process is not None

@@ -28,7 +28,8 @@ def loaded_by(*arguments: str) -> set[str]:
 
 def test_help_loads_neither_hydra_nor_anything_heavy() -> None:
     assert not loaded_by("--help") & {*HEAVY, "hydra", "omegaconf", "rich"}
-    assert not loaded_by("train", "--help") & {*HEAVY, "hydra", "omegaconf"}
+    for command in ("train", "submit"):
+        assert not loaded_by(command, "--help") & {*HEAVY, "hydra", "omegaconf", "huggingface_hub", "submitit"}
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
+from trl_envs.agent.chat import ChatFormat
 from trl_envs.agent.clock import EnvironmentClock
 from trl_envs.agent.environments import build_factories
 from trl_envs.agent.models import load_tokenizer
 from trl_envs.config.compose import compose
 from trl_envs.config.schema import EnvConfig, ModelConfig, RolloutConfig, TrainConfig
-from trl_envs.evaluate.chat import ChatFormat
 from trl_envs.evaluate.generation import Generator, Sampling, load_generating_model
 from trl_envs.evaluate.loop import Limits, Player
 from trl_envs.evaluate.tools import async_loop

@@ -27,7 +27,7 @@ def probed(folder: Path, *overrides: str, all_sessions: bool = False) -> Report:
     """The report of a probe in this process."""
     composed, plan = planned(folder, *overrides)
     collector = Collector(60)
-    probe(composed.config, plan.as_dict()["environments"], collector, all_sessions=all_sessions)
+    probe(composed.config, plan.as_dict(), collector, all_sessions=all_sessions)
     return reported(collector, folder)
 
 

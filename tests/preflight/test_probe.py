@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,14 @@ from typing import Any
 import pytest
 
 from tests.loopback import LiveServer
-from tests.preflight.probing import planned, probed
+from tests.preflight.probing import planned, probed, reported
+from trl_envs.cli.findings import budget_lines
 from trl_envs.config.store import to_yaml
+from trl_envs.paths import make_importable
 from trl_envs.preflight.findings import Finding
 from trl_envs.preflight.live import probe_spec, read_report
+from trl_envs.preflight.probe import probe
+from trl_envs.preflight.probe_report import Collector
 
 GAMES = "tests.preflight.games"
 
@@ -84,6 +89,63 @@ def test_a_class_without_sessions_is_played_by_its_schemas(tmp_path: Path, roomy
     assert report.figures["capacity"] == []
     forgetful = probed(tmp_path, *with_class("Forgetful", roomy.url), overrides[-1])
     assert [finding.level for finding in forgetful.findings] == ["warning"]
+
+
+def test_scripted_games_are_counted_in_the_models_own_tokens(tmp_path: Path, roomy: LiveServer) -> None:
+    report = probed(tmp_path, f"envs.catch.url={roomy.url}")
+    assert not report.findings
+    tokens = report.figures["tokens"]
+    assert [games["player"] for games in tokens["games"]["catch"]] == ["solver", "random"]
+    solver = tokens["games"]["catch"][0]
+    assert solver["calls"] == {"median": 9, "p95": 9}
+    assert solver["prompt"]["p95"] > report.figures["model"]["prompt_tokens"]["catch"]
+    # Every move shows the board once more.
+    assert 9 * 20 < solver["completion"]["median"] < 1024
+    assert tokens["limits"] == {"completion": 1024, "calls": 12, "positions": 8192, "vllm": None, "thinking": 0}
+
+
+def test_episodes_that_cannot_fit_are_refused_and_in_a_smoke_run_warned_about(
+    tmp_path: Path, roomy: LiveServer
+) -> None:
+    limits = ["grpo.max_completion_length=128", "grpo.max_tool_calling_iterations=4"]
+    report = probed(tmp_path, f"envs.catch.url={roomy.url}", *limits)
+    assert [finding.level for finding in report.findings] == ["warning", "warning"]
+    report = probed(tmp_path, f"envs.catch.url={roomy.url}", *limits, "rollout.allow_cut_episodes=false")
+    length, calls = report.errors
+    assert "catch: episodes of 307 tokens (95th percentile of 8 games of the solver" in length.message
+    assert length.hint.startswith("set grpo.max_completion_length=384;")
+    assert calls.hint.startswith("set grpo.max_tool_calling_iterations=11")
+
+
+def test_a_class_of_ones_own_is_counted_as_far_as_its_script_goes(tmp_path: Path, roomy: LiveServer) -> None:
+    overrides = [*with_class("Counting", roomy.url), f"envs.catch.rewards.caught._target_={GAMES}.fine"]
+    (games,) = probed(tmp_path, *overrides).figures["tokens"]["games"]["catch"]
+    assert (games["player"], games["calls"]) == ("script", {"median": 1, "p95": 1})
+    (tmp_path / "inherits.py").write_text(
+        "from trl_envs.envs.catch import CatchEnv\n\nclass Mine(CatchEnv):\n    pass\n"
+    )
+    make_importable([str(tmp_path)])
+    report = probed(tmp_path, "envs.catch.environment={_target_: inherits.Mine}", f"envs.catch.url={roomy.url}")
+    assert [games["player"] for games in report.figures["tokens"]["games"]["catch"]] == ["solver", "random"]
+
+
+def test_on_a_gpu_memory_is_estimated(tmp_path: Path, roomy: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho '0, GPU-0, NVIDIA L4, 23034, 8.9'\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    composed, plan = planned(tmp_path, f"envs.catch.url={roomy.url}")
+    collector = Collector(60)
+    probe(composed.config, {**plan.as_dict(), "device": "cuda"}, collector, all_sessions=False)
+    report = reported(collector, tmp_path)
+    assert not report.findings
+    memory = report.figures["memory"]
+    assert (memory["gpu"], round(memory["gpu_gib"], 1)) == ("NVIDIA L4", 22.5)
+    assert 0 < memory["parts"]["weights"] < 0.1 and 1.5 < memory["peak_gib"] <= memory["worst_gib"] < 3
+    lines = budget_lines(report)
+    assert lines[0].split() == ["tokens", "median", "95th", "pct", "limit"]
+    assert "         tool calls         9         9   12 (grpo.max_tool_calling_iterations)" in lines
+    assert "memory   estimated GiB of NVIDIA L4 (22.5 GiB)" in lines
 
 
 def test_tools_that_always_fail_are_warned_about(tmp_path: Path, roomy: LiveServer) -> None:

@@ -95,7 +95,7 @@ def test_environments_on_one_server_share_its_sessions(tmp_path: Path) -> None:
         )
         plan = build_plan(composed.config, facts(), tmp_path, [])
         collector = Collector(60)
-        probe(composed.config, plan.as_dict()["environments"], collector, all_sessions=False)
+        probe(composed.config, plan.as_dict(), collector, all_sessions=False)
     report = reported(collector, tmp_path)
     (finding,) = report.errors
     assert "catch and other: 16 sessions needed at once, 12 found" in finding.message
@@ -127,8 +127,8 @@ def test_a_space_of_somebody_else_gets_one_session_unless_asked(tmp_path: Path, 
     space = dataclasses.replace(plan.environments["catch"], urls=(roomy.url,), shared=True)
     for all_sessions in (False, True):
         collector = Collector(60)
-        servers = plan.with_servers({"catch": space}).as_dict()["environments"]
-        probe(composed.config, servers, collector, all_sessions=all_sessions)
+        located = plan.with_servers({"catch": space}).as_dict()
+        probe(composed.config, located, collector, all_sessions=all_sessions)
         report = reported(collector, tmp_path)
         entry = report.figures["capacity"][0]
         assert (entry["tried"], entry["needed"]) == (8 if all_sessions else 1, 8)
@@ -141,9 +141,7 @@ def test_a_space_that_turns_out_too_small_can_be_copied(tmp_path: Path) -> None:
     with serving("catch", 2) as server:
         own = dataclasses.replace(plan.environments["catch"], urls=(server.url,), shared=False)
         collector = Collector(60)
-        probe(
-            composed.config, plan.with_servers({"catch": own}).as_dict()["environments"], collector, all_sessions=False
-        )
+        probe(composed.config, plan.with_servers({"catch": own}).as_dict(), collector, all_sessions=False)
     (finding,) = reported(collector, tmp_path).errors
     assert finding.key == "envs.catch.space"
     assert "8 sessions needed at once, 2 found" in finding.message

@@ -54,6 +54,8 @@ BROKEN: list[tuple[str, dict[str, Any], str, str]] = [
     ("grpo.eval_strategy=steps grpo.per_device_eval_batch_size=12", {}, "grpo.per_device_eval_batch_size", "=8"),
     ("grpo.eval_strategy=epoch", {}, "grpo.eval_strategy", "grpo.eval_strategy=no"),
     ("grpo.auto_find_batch_size=true", {}, "grpo.auto_find_batch_size", "=false"),
+    ("job=hf_jobs", {}, "job", "trl-env submit"),
+    ("job.timeout=4h", {}, "job", "trl-env submit"),
     # Runs without a step
     ("envs.catch.episodes=1", {}, "envs.catch.episodes", "envs.catch.episodes=4"),
     ("envs.catch.episodes=0", {}, "envs.catch.episodes", "envs.catch.episodes=100"),

@@ -1,9 +1,10 @@
-"""A stand-in for the Hub on loopback, as far as it is asked about Spaces, and a Space that checks tokens."""
+"""A stand-in for the Hub on loopback, as far as it is asked about Spaces and Jobs, and a Space that checks tokens."""
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,10 +42,37 @@ class Space:
     variables: dict[str, str] | None = None
 
 
+@dataclass
+class Job:
+    """A job as the Hub knows it.
+
+    Attributes:
+        spec: What it was submitted with.
+        stages: What its stage is, one for each time it is asked for; the last one stays.
+        lines: Its log.
+        message: The Hub's word on it.
+        endless: Whether the log goes on for ever.
+    """
+
+    spec: dict[str, Any] = field(default_factory=dict)
+    stages: list[str] = field(default_factory=lambda: ["COMPLETED"])
+    lines: list[str] = field(default_factory=lambda: ["step 1", "step 2"])
+    message: str | None = None
+    endless: bool = False
+
+    def describe(self, account: str, identifier: str) -> dict[str, Any]:
+        stage = self.stages.pop(0) if len(self.stages) > 1 else self.stages[0]
+        owner = {"id": "1", "name": account, "type": "user"}
+        status = {"stage": stage, "message": self.message}
+        return {"id": identifier, "owner": owner, "status": status, "command": self.spec.get("command")}
+
+
 class FakeHub:
-    """Attributes: spaces by name, url, and requests as (method, path, authorization, body)."""
+    """Attributes: spaces by name, jobs by account/id, url, and requests as (method, path, authorization, body)."""
 
     def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}
+        self.refusing: tuple[int, dict[str, str], Any] | None = None
         self.spaces: dict[str, Space] = {}
         self.requests: list[tuple[str, str, str | None, Any]] = []
         self.url = ""
@@ -61,6 +89,8 @@ class FakeHub:
                 if known
                 else (401, {}, {"error": "Invalid token"})
             )
+        if path.startswith("/api/jobs/"):
+            return self._job(method, path.removeprefix("/api/jobs/").split("/"), body) if known else FORBIDDEN
         parts = path.removeprefix("/api/spaces/").split("/")
         name, rest = "/".join(parts[:2]), "/".join(parts[2:])
         space = self.spaces.get(name)
@@ -79,6 +109,23 @@ class FakeHub:
         runtime = {"stage": stage, **({"errorMessage": space.error} if space.error else {})}
         return 200, {}, {"id": name, "host": space.host, "private": space.private, "runtime": runtime}
 
+    def _job(self, method: str, parts: list[str], body: Any) -> tuple[int, dict[str, str], Any]:
+        if self.refusing is not None:
+            return self.refusing
+        account, identifier, action = [*parts, "", ""][:3]
+        if method == "POST" and not identifier:
+            self.jobs[f"{account}/j1"] = job = self.jobs.pop("next", Job())
+            job.spec = body
+            return 200, {}, job.describe(account, "j1")
+        known = self.jobs.get(f"{account}/{identifier}")
+        if known is None:
+            return 404, {}, {"error": "Job not found"}
+        if action == "cancel":
+            known.stages = ["CANCELED"]
+        if action == "logs":
+            return 200, {}, known
+        return 200, {}, known.describe(account, identifier)
+
 
 @contextmanager
 def hub_serving(**spaces: Space) -> Iterator[FakeHub]:
@@ -92,12 +139,29 @@ def hub_serving(**spaces: Space) -> Iterator[FakeHub]:
             body, token = json.loads(text) if text else None, self.headers.get("Authorization")
             hub.requests.append((self.command, self.path, token, body))
             status, headers, answer = hub.answer(self.command, self.path, token, body)
+            if isinstance(answer, Job):
+                self._stream(answer)
+                return
             data = json.dumps(answer).encode()
             self.send_response(status)
             for key, value in {**headers, "Content-Type": "application/json", "Content-Length": str(len(data))}.items():
                 self.send_header(key, value)
             self.end_headers()
             self.wfile.write(data)
+
+        def _stream(self, job: Job) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            for line in job.lines:
+                event = {"data": line, "timestamp": "2026-01-01T00:00:00Z"}
+                self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+            while job.endless:
+                time.sleep(0.05)
+                try:
+                    self.wfile.write(b": keep-alive\n\n")
+                except OSError:
+                    return
 
         do_GET = do_POST = _answer  # noqa: N815
 

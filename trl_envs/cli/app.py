@@ -17,6 +17,7 @@ from trl_envs.cli.runs import runs
 from trl_envs.cli.serve import serve
 from trl_envs.cli.show import show
 from trl_envs.cli.space import space_app
+from trl_envs.cli.submit import submit
 from trl_envs.cli.train import train
 from trl_envs.errors import TrlEnvError
 
@@ -53,6 +54,7 @@ app.command("check", context_settings=_OVERRIDES)(check)
 app.command("play", context_settings=_OVERRIDES)(play)
 app.command("baseline", context_settings=_OVERRIDES)(baseline)
 app.command("train", context_settings=_OVERRIDES)(train)
+app.command("submit", context_settings=_OVERRIDES)(submit)
 app.command("serve", context_settings=_OVERRIDES)(serve)
 app.add_typer(space_app)
 app.command("runs")(runs)

@@ -7,7 +7,7 @@ import json
 import typer
 
 from trl_envs.cli.display import TrainDisplay
-from trl_envs.cli.findings import figure_lines, warning_lines
+from trl_envs.cli.findings import budget_lines, figure_lines, warning_lines
 from trl_envs.cli.options import AsJson, Overrides, ProbeSpaces, RecipeDirs, compose_typed
 
 
@@ -42,7 +42,7 @@ def check(
     if as_json:
         typer.echo(json.dumps(report.as_dict(), indent=2))
         raise typer.Exit(2 if report.errors else 0)
-    for line in figure_lines(report):
+    for line in [*figure_lines(report), *budget_lines(report)]:
         typer.echo(line)
     for line in warning_lines(report):
         typer.echo(line, err=True)

@@ -34,12 +34,20 @@ def typed(overrides: Sequence[str] | None, context: typer.Context) -> list[str]:
 
 
 def compose_typed(
-    overrides: Sequence[str] | None, context: typer.Context, recipe_dirs: Sequence[Path] | None
+    overrides: Sequence[str] | None,
+    context: typer.Context,
+    recipe_dirs: Sequence[Path] | None,
+    config: Path | None = None,
 ) -> Composed:
-    """Composes what was typed after a command, and makes the recipe's folders importable."""
+    """Composes what was typed after a command, over a config file if one is given, and makes folders importable."""
     from trl_envs.config.compose import compose
+    from trl_envs.config.frozen import compose_frozen
     from trl_envs.paths import make_importable
 
-    composed = compose(typed(overrides, context), recipe_dirs or ())
+    arguments = typed(overrides, context)
+    if config is not None:
+        composed = compose_frozen(config, arguments, recipe_dirs or ())
+    else:
+        composed = compose(arguments, recipe_dirs or ())
     make_importable(list(composed.import_folders))
     return composed

@@ -18,20 +18,33 @@ if TYPE_CHECKING:
     from trl_envs.results.record import RunRecord
 
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the commands that would run, and start nothing.")]
+Resume = Annotated[
+    Path | None,
+    typer.Option("--resume", metavar="RUN_DIR", help="Go on with a run from its last checkpoint, in its directory."),
+]
+Multirun = Annotated[
+    bool,
+    typer.Option(
+        "-m",
+        "--multirun",
+        help="Run every combination of KEY=A,B values, one after the other, or where hydra/launcher=NAME says.",
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="A whole config, such as the config.yaml of another run."),
+]
+
+
 def train(
     context: typer.Context,
     overrides: Overrides = None,
     recipe_dir: RecipeDirs = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the commands that would run, and start nothing.")
-    ] = False,
-    resume: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN_DIR", help="Go on with a run from its last checkpoint, in its own directory."),
-    ] = None,
-    multirun: Annotated[
-        bool, typer.Option("-m", "--multirun", help="Run every combination of KEY=A,B values, one after the other.")
-    ] = False,
+    dry_run: DryRun = False,
+    resume: Resume = None,
+    multirun: Multirun = False,
+    config: ConfigFile = None,
     probe: ProbeSpaces = False,
     as_json: AsJson = False,
 ) -> None:
@@ -43,7 +56,9 @@ def train(
     trl-env train recipe=catch envs.catch.url=http://127.0.0.1:8001
     trl-env train recipe=catch preset=smoke --dry-run
     trl-env train --resume runs/first grpo.max_steps=100
+    trl-env train --config runs/first/config.yaml seed=1
     trl-env train -m recipe=echo,catch preset=smoke grpo.learning_rate=1e-6,1e-5
+    trl-env train -m recipe=catch seed=1,2,3 hydra/launcher=submitit_slurm hydra.launcher.partition=gpu
 
     Exit codes: 0 trained, 1 training failed, 2 refused before it started, 3 a server didn't start,
     4 a process ended before the run did, 130 Ctrl-C, 143 SIGTERM.
@@ -51,17 +66,20 @@ def train(
     from trl_envs import launch
 
     _refuse_together(resume=resume is not None, multirun=multirun, dry_run=dry_run)
+    _refuse_together(resume=resume is not None, multirun=multirun, config=config is not None)
     arguments = typed(overrides, context)
     if multirun:
         from trl_envs.cli.sweep import run_sweep
 
         run_sweep(arguments, recipe_dir or (), all_sessions=probe, as_json=as_json)
-    elif dry_run:
-        _print_plan(compose_typed(overrides, context, recipe_dir), as_json)
-    elif resume is not None:
+        return
+    if resume is not None:
         _show(lambda display: launch.resume(resume, arguments, display, all_sessions=probe), as_json)
+        return
+    composed = compose_typed(overrides, context, recipe_dir, config)
+    if dry_run:
+        _print_plan(composed, as_json)
     else:
-        composed = compose_typed(overrides, context, recipe_dir)
         _show(lambda display: launch.train(composed, display, all_sessions=probe), as_json)
 
 

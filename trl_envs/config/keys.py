@@ -15,7 +15,7 @@ from trl_envs.config.schema import TrainConfig
 from trl_envs.config.suggest import did_you_mean, nearest
 from trl_envs.errors import ConfigError
 
-GROUPS = ("recipe", "preset", "model", "server", "launch")
+GROUPS = ("recipe", "preset", "model", "server", "launch", "job")
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|API_KEY|ACCESS_KEY)$", re.IGNORECASE)
 
 

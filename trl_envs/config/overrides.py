@@ -61,6 +61,8 @@ def parse_override(argument: str) -> Parsed:
     if not equals:
         raise ConfigError(f"{argument!r} is not an override", _what_was_meant(argument))
     if key.partition(".")[0].partition("/")[0] == "hydra":
+        if key.startswith(("hydra/launcher", "hydra.launcher")):
+            raise ConfigError(f"{key} says where the jobs of a sweep run", "add -m: trl-env train -m recipe=NAME ...")
         raise ConfigError(f"{key} is Hydra's own setting", "where a run goes is set by output_dir= and run_name=")
     if not _KEY.fullmatch(key):
         raise ConfigError(f"{key!r} in {argument!r} is not a key", "keys look like grpo.learning_rate or envs.NAME.url")

@@ -7,15 +7,14 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from trl_envs.config.compose import Composed, apply_settings, checked_config
-from trl_envs.config.overrides import Choice, Setting, check_choice, parse_override
-from trl_envs.config.schema import LaunchMode, ServerMode, TrainConfig
-from trl_envs.config.store import escaped, load_config, to_plain
+from trl_envs.config.compose import Composed
+from trl_envs.config.frozen import changed_config, literal
+from trl_envs.config.schema import TrainConfig
+from trl_envs.config.store import load_config
 from trl_envs.errors import ConfigError
 
 # A resumed run takes up the model, the optimizer and the order of prompts where the checkpoint left them. Whatever
 # these follow from is fixed; all else may change.
-FIXED_GROUPS = ("recipe", "preset", "model")
 FIXED = ("recipe", "preset", "seed", "run_name", "output_dir", "model", "mix", "launch.processes")
 FIXED_OF_ENVIRONMENT = ("environment", "prompt", "system_prompt", "episodes", "seed")
 FIXED_OF_GRPO = (
@@ -43,9 +42,7 @@ def resumed(run_dir: Path, arguments: Sequence[str], import_folders: Sequence[st
         ConfigError: The directory holds no run, or an override changes what is fixed.
     """
     before = load_config(run_dir / "config.yaml")
-    parsed = [parse_override(argument) for argument in arguments]
-    settings = [item if isinstance(item, Setting) else _mode(item) for item in parsed]
-    config = checked_config(apply_settings(OmegaConf.create(_literal(before)), settings))
+    config = changed_config(before, arguments, "a run is resumed", f"what may change: {MAY_CHANGE}")
     changed = _changed(before, config)
     if changed:
         raise ConfigError(
@@ -56,26 +53,9 @@ def resumed(run_dir: Path, arguments: Sequence[str], import_folders: Sequence[st
     return Composed(config, tuple(arguments), tuple(import_folders))
 
 
-def _mode(choice: Choice) -> Setting:
-    """`server=url` and `launch=single` as settings; the other groups are fixed."""
-    if choice.group in FIXED_GROUPS:
-        raise ConfigError(
-            f"{choice.typed}: the {choice.group} of a resumed run can't change", f"what may change: {MAY_CHANGE}"
-        )
-    known = ServerMode if choice.group == "server" else LaunchMode
-    check_choice(choice.group, choice.value, list(known.__members__))
-    return Setting(f"{choice.group}.mode", choice.typed, choice.value)
-
-
-def _literal(config: TrainConfig) -> dict[str, object]:
-    """Plain containers in which OmegaConf takes no text for an interpolation."""
-    plain: dict[str, object] = escaped(to_plain(config))
-    return plain
-
-
 def _changed(before: TrainConfig, after: TrainConfig) -> list[str]:
     """Fixed keys whose values differ."""
-    old, new = (OmegaConf.create(_literal(config)) for config in (before, after))
+    old, new = (OmegaConf.create(literal(config)) for config in (before, after))
     keys = [*FIXED, *(f"grpo.{name}" for name in FIXED_OF_GRPO)]
     keys += [f"envs.{name}.{key}" for name in before.envs for key in FIXED_OF_ENVIRONMENT]
     found = [key for key in keys if OmegaConf.select(old, key) != OmegaConf.select(new, key)]

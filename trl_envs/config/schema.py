@@ -113,6 +113,8 @@ class RolloutConfig:
         ping_interval_s: Seconds between keepalive pings; null turns them off.
         ping_timeout_s: Seconds without a pong after which the connection counts as dead.
         max_lost_fraction: Share of a generation batch's episodes that may be lost before the run stops.
+        allow_cut_episodes: Whether limits that cut most episodes off before their end are let pass with a warning: in
+            a run that needn't learn, such as preset=smoke.
     """
 
     concurrency: int | None = None
@@ -122,6 +124,7 @@ class RolloutConfig:
     ping_interval_s: float | None = 20.0
     ping_timeout_s: float | None = 20.0
     max_lost_fraction: float = 0.25
+    allow_cut_episodes: bool = False
 
 
 @dataclass

@@ -19,7 +19,7 @@ from trl_envs.evaluate.tools import Message, bound_tools, call_tools
 
 if TYPE_CHECKING:
     # It takes seconds to load, and scripted players have no use for it.
-    from trl_envs.evaluate.chat import ChatFormat
+    from trl_envs.agent.chat import ChatFormat
 
 End = Literal["no tool call", "token budget", "iteration limit", "lost"]
 

@@ -162,8 +162,8 @@ def build_player(
     """
     from transformers.utils.logging import disable_progress_bar
 
+    from trl_envs.agent.chat import ChatFormat
     from trl_envs.agent.models import load_tokenizer
-    from trl_envs.evaluate.chat import ChatFormat
     from trl_envs.evaluate.generation import Generator, load_generating_model
     from trl_envs.evaluate.loop import Limits, Player
     from trl_envs.evaluate.tools import async_loop

@@ -11,6 +11,10 @@ Figures, seconds in all of them:
     capacity  one entry a server, or group of servers with environments in common: environments, urls, needed (sessions
               that the run will hold), tried, found, reset_s {median, p95}
     episodes  by environment: calls, rewards by term, step_s {median, p95}
+    tokens    games by environment, one entry a scripted player (player, episodes; prompt, completion and calls, each
+              {median, p95}; first_turn), and limits: completion, calls, positions, vllm, thinking (a turn's allowance)
+    memory    only with a GPU: gpu, gpu_gib, parameters, parts (GiB by what they are for), peak_gib, worst_gib (episodes
+              as long as the config allows); or parts empty, and why_not
     seconds   by check, and `all`
 """
 
@@ -20,6 +24,7 @@ import json
 import os
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,17 +55,17 @@ def main(arguments: list[str]) -> int:
     collector = Collector(probe_deadline_s(config.rollout))
     collector.end_at_deadline(run_dir, stdout_fd)
     make_importable(plan["import_folders"])
-    probe(config, plan["environments"], collector, all_sessions=ALL_SESSIONS in arguments)
+    probe(config, plan, collector, all_sessions=ALL_SESSIONS in arguments)
     collector.emit(run_dir, stdout_fd)
     return 0
 
 
-def probe(config: TrainConfig, servers: dict[str, Any], collector: Collector, *, all_sessions: bool) -> None:
+def probe(config: TrainConfig, plan: dict[str, Any], collector: Collector, *, all_sessions: bool) -> None:
     """Runs every check.
 
     Args:
         config: The run's config.
-        servers: `environments` of plan.json.
+        plan: plan.json.
         collector: Takes findings and figures.
         all_sessions: Whether to open all sessions on Spaces of others too.
     """
@@ -68,12 +73,16 @@ def probe(config: TrainConfig, servers: dict[str, Any], collector: Collector, *,
         with collector.doing("asking whether the Hub can be reached"):
             stay_offline_without_network()
     # From here on huggingface_hub may be imported, which takes its variables as they are now.
+    from trl_envs.agent.chat import ChatFormat
     from trl_envs.preflight.probe_env import load_candidates
+    from trl_envs.preflight.probe_memory import check_memory
     from trl_envs.preflight.probe_model import check_model
     from trl_envs.preflight.probe_play import SEED_PAIRS, check_episodes
     from trl_envs.preflight.probe_protocol import check_protocols
     from trl_envs.preflight.probe_sessions import check_capacity
+    from trl_envs.preflight.probe_tokens import check_tokens, template_kwargs
 
+    servers = plan["environments"]
     with collector.doing("importing what the recipe names"):
         candidates = load_candidates(config, servers, collector)
     with collector.doing("comparing what classes send with what servers take"):
@@ -88,7 +97,16 @@ def probe(config: TrainConfig, servers: dict[str, Any], collector: Collector, *,
             episodes[candidate.name] = figures
     collector.figure("episodes", episodes)
     with collector.doing(f"loading the tokenizer of {config.model.path}"):
-        check_model(config, candidates, collector)
+        model = check_model(config, candidates, collector)
+    if model is not None and model.speaks:
+        with collector.doing("counting the tokens of scripted games"):
+            playable = [candidate for candidate in candidates if candidate.name in episodes and candidate.schemas]
+            chat = ChatFormat(model.tokenizer, template_kwargs(config))
+            # With what the launch derives where the config says nothing, such as the length that vLLM takes.
+            launched = replace(config, grpo={**(plan.get("grpo") or {}), **config.grpo})
+            games = check_tokens(launched, playable, servers, chat, model.positions, plan["mode"], collector)
+        with collector.doing("estimating GPU memory"):
+            check_memory(launched, plan, model, games, collector, thinks=chat.thinks())
 
 
 if __name__ == "__main__":

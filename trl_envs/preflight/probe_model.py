@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trl_envs.agent.dataset import messages
 from trl_envs.agent.models import load_tokenizer
-from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.model_location import model_location
 from trl_envs.config.schema import TrainConfig
 from trl_envs.errors import ConfigError
 from trl_envs.preflight.probe_env import Candidate, sample_arguments
 from trl_envs.preflight.probe_report import Collector
+from trl_envs.preflight.probe_tokens import template_kwargs
 
 _TWO_WAYS = (
     "train a model that is here: model=tiny (ships with trl-env) or model=/path/to/a/model; or make it reachable: "
@@ -26,23 +28,50 @@ _OTHER_MODEL = (
 )
 
 
-def check_model(config: TrainConfig, candidates: Sequence[Candidate], collector: Collector) -> None:
+@dataclass(frozen=True)
+class ModelFacts:
+    """What a model's config and tokenizer tell, without its weights.
+
+    Args:
+        tokenizer: Its tokenizer.
+        config: Its config.json, that of the text model; empty for an adapter whose base can't be read.
+        parameters: How many its weights hold, where they are files of this machine; else None.
+        speaks: Whether TRL can train with its chat template.
+    """
+
+    tokenizer: Any
+    config: Mapping[str, Any]
+    parameters: int | None
+    speaks: bool
+
+    @property
+    def positions(self) -> int | None:
+        """The length that the model was made for, in tokens; None where its config doesn't tell."""
+        found = self.config.get("max_position_embeddings")
+        return found if isinstance(found, int) else None
+
+
+def check_model(config: TrainConfig, candidates: Sequence[Candidate], collector: Collector) -> ModelFacts | None:
     """Loads config and tokenizer, and takes the chat template through a tool call and back.
 
     Args:
         config: The run's config.
         candidates: Environments whose tools the template has to render.
         collector: Takes the findings and the figure `model`.
+
+    Returns:
+        What there is to know of the model; None if it can't be had.
     """
     try:
-        positions = _positions(model_location(config.model.path))
+        location = model_location(config.model.path)
+        model_config, parameters = _model_config(location), _parameters(location)
         tokenizer = load_tokenizer(config.model)
     except (ConfigError, OSError, ValueError) as error:
         reason = error.message if isinstance(error, ConfigError) else _first_line(error)
         if config.model.path not in reason:
             reason = f"the model {config.model.path} can't be loaded: {reason}"
         collector.error("model.path", reason, _TWO_WAYS)
-        return
+        return None
     template = _check_template(config, tokenizer, collector)
     figures: dict[str, Any] = {"path": config.model.path, "prompt_tokens": {}}
     if template is not None:
@@ -50,12 +79,12 @@ def check_model(config: TrainConfig, candidates: Sequence[Candidate], collector:
             if candidate.schemas:
                 tokens = _check_round_trip(config, candidate, tokenizer, template["template"], collector)
                 figures["prompt_tokens"][candidate.name] = tokens
-    _check_length(config, figures["prompt_tokens"], positions, collector)
     collector.figure("model", figures)
+    return ModelFacts(tokenizer, model_config, parameters, template is not None)
 
 
-def _positions(location: str) -> int | None:
-    """The length that the model was made for, in tokens; None for an adapter, or where its config doesn't tell.
+def _model_config(location: str) -> dict[str, Any]:
+    """config.json of the text model; an adapter's is that of its base, empty if that isn't here.
 
     Raises:
         OSError: There is no such model, or it can't be reached.
@@ -68,10 +97,29 @@ def _positions(location: str) -> int | None:
         raise OSError(f"there is no folder {location}")
     if folder.is_dir() and not any(file.suffix in (".safetensors", ".bin") for file in folder.iterdir()):
         raise OSError(f"the folder {location} holds no weights")
-    if (folder / "adapter_config.json").is_file():
+    adapter = folder / "adapter_config.json"
+    if adapter.is_file():
+        base = json.loads(adapter.read_text(encoding="utf-8")).get("base_model_name_or_path") or ""
+        try:
+            return dict(AutoConfig.from_pretrained(base).get_text_config().to_dict())
+        except (OSError, ValueError):
+            return {}
+    return dict(AutoConfig.from_pretrained(location).get_text_config().to_dict())
+
+
+def _parameters(location: str) -> int | None:
+    """The number of weights in a folder, from the headers of its safetensors files; None without such files."""
+    folder = Path(location)
+    files = list(folder.glob("*.safetensors")) if folder.is_dir() else []
+    if not files or (folder / "adapter_config.json").is_file():
         return None
-    found = getattr(AutoConfig.from_pretrained(location).get_text_config(), "max_position_embeddings", None)
-    return found if isinstance(found, int) else None
+    total = 0
+    for file in files:
+        with file.open("rb") as opened:
+            length = int.from_bytes(opened.read(8), "little")
+            header = json.loads(opened.read(length))
+        total += sum(math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
+    return total
 
 
 def _check_template(config: TrainConfig, tokenizer: Any, collector: Collector) -> dict[str, str | None] | None:
@@ -123,8 +171,7 @@ def _check_round_trip(
     wanted = {"name": name, "arguments": sample_arguments(schema)}
     call = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": wanted}]}
     conversation = messages(candidate.config)
-    kwargs = grpo_value(config.grpo, "chat_template_kwargs") or {}
-    kwargs = json.loads(kwargs) if isinstance(kwargs, str) else kwargs
+    kwargs = template_kwargs(config)
 
     def ids(turns: list[dict[str, Any]], *, prompt: bool) -> list[int]:
         rendered: list[int] = tokenizer.apply_chat_template(
@@ -154,21 +201,6 @@ def _check_round_trip(
             _OTHER_MODEL,
         )
     return len(before)
-
-
-def _check_length(
-    config: TrainConfig, prompts: dict[str, int | None], positions: int | None, collector: Collector
-) -> None:
-    completion = grpo_value(config.grpo, "max_completion_length")
-    longest = max((tokens or 0 for tokens in prompts.values()), default=0)
-    if positions is None or not isinstance(completion, int) or longest + completion <= positions:
-        return
-    collector.warning(
-        "grpo.max_completion_length",
-        f"a prompt of {longest} tokens and grpo.max_completion_length={completion} are more than the {positions} for "
-        f"which {config.model.path} was made",
-        f"set grpo.max_completion_length={max(positions - 2 * longest, 1)} or less",
-    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trl_envs.agent.dataset import episode_seed, messages
-from trl_envs.agent.environments import episode_of
+from trl_envs.agent.environments import episode_of, tools_of
 from trl_envs.agent.policies import RANDOM, Move, Policy
 from trl_envs.agent.policies import find_policy as scripted_policy
 from trl_envs.agent.terms import RewardTerm, reward_function
@@ -119,9 +119,25 @@ def _difference(one: Played, other: Played) -> str:
 
 def find_policy(candidate: Candidate) -> Policy:
     """The game's own random player if there is a module `policies` beside its class; else each tool called once."""
-    own = scripted_policy(candidate.target, RANDOM)
-    if own is not None:
-        return own
+    return own_player(candidate, RANDOM) or script(candidate)
+
+
+def own_player(candidate: Candidate, name: str) -> Policy | None:
+    """A player of the module `policies` beside the class, or beside one that it inherits from with all its tools.
+
+    Args:
+        candidate: The environment.
+        name: A name that agent/policies.py knows.
+    """
+    for owner in candidate.target.__mro__:
+        found = scripted_policy(owner, name) if set(tools_of(owner)) <= candidate.schemas.keys() else None
+        if found is not None:
+            return found
+    return None
+
+
+def script(candidate: Candidate) -> Policy:
+    """Calls each tool once, in the order of their schemas."""
     moves = [(tool, sample_arguments(schema)) for tool, schema in candidate.schemas.items()]
 
     def call_each_once(observation: str, episode: Episode, rng: random.Random) -> Move | None:
@@ -132,7 +148,13 @@ def find_policy(candidate: Candidate) -> Policy:
 
 
 def play(
-    candidate: Candidate, policy: Policy, seed: int, collector: Collector, *, terms: Sequence[RewardTerm] = ()
+    candidate: Candidate,
+    policy: Policy,
+    seed: int,
+    collector: Collector,
+    *,
+    terms: Sequence[RewardTerm] = (),
+    most_calls: int = LONGEST_EPISODE,
 ) -> Played | None:
     """Plays one episode to its end, or to where the policy stops; None if it couldn't be played.
 
@@ -142,6 +164,7 @@ def play(
         seed: Episode seed.
         collector: Takes the findings.
         terms: Score it; only the first of several equal episodes needs to be.
+        most_calls: After so many tool calls it is left as it is.
     """
     key = f"envs.{candidate.name}.environment"
     environment = candidate.build()
@@ -150,7 +173,7 @@ def play(
         observation = environment.reset(prompt=messages(candidate.config), seed=seed)
         played = Played("" if observation is None else str(observation), episode_of(environment))
         text = played.observation
-        while len(played.step_s) < LONGEST_EPISODE and played.episode.lost is None:
+        while len(played.step_s) < most_calls and played.episode.lost is None:
             move = policy(text, played.episode, rng)
             if move is None:
                 break

@@ -28,7 +28,7 @@ def run_problems(config: TrainConfig, facts: MachineFacts, mode: str) -> list[Pr
         *_rollout_problems(config.rollout),
         *_model_problems(config),
         *_other_problems(config),
-        *_later_problems(config),
+        *_job_problems(config),
         *_directory_problems(config),
         *version_problems(facts, mode),
     ]
@@ -99,22 +99,10 @@ def _other_problems(config: TrainConfig) -> Iterator[Problem]:
             yield Problem("logging.report_to", message, hint)
 
 
-# Keys of the schema that nothing reads yet. Setting one and having it ignored would be worse than not having it.
-LATER = {
-    "job": "submitting a run elsewhere",
-}
-
-
-def _later_problems(config: TrainConfig) -> Iterator[Problem]:
-    for key, what in LATER.items():
-        group, _, name = key.partition(".")
-        asked, default = getattr(config, group), getattr(TrainConfig(), group)
-        if name:
-            asked, default = getattr(asked, name), getattr(default, name)
-        if asked != default:
-            message = f"{key} was set, and {what} isn't in this version: it would be ignored"
-            unset = "null" if default is None else default
-            yield Problem(key, message, f"leave it out ({key}={unset})" if name else f"leave out the keys of {key}")
+def _job_problems(config: TrainConfig) -> Iterator[Problem]:
+    if config.job != JobConfig():
+        message = "job and its keys say where a run is submitted to, and this command makes it here"
+        yield Problem("job", message, "trl-env submit recipe=NAME job=hf_jobs ..., or leave the keys of job out")
 
 
 def _directory_problems(config: TrainConfig) -> Iterator[Problem]:

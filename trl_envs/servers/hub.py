@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -93,7 +94,7 @@ class Hub:
             RefusedByHubError: There is none of that name that the token may see.
             StartupError: The Hub can't be reached.
         """
-        info = self._ask(lambda api: api.space_info(name))
+        info = self.ask(lambda api: api.space_info(name))
         runtime: Mapping[str, Any] = info.runtime.raw if info.runtime else {}
         return SpaceRecord(
             name=name,
@@ -106,7 +107,7 @@ class Hub:
     def declared_sessions(self, name: str) -> int | None:
         """MAX_CONCURRENT_ENVS among a Space's variables; None if they can't be read or don't say."""
         try:
-            variables = self._ask(lambda api: api.get_space_variables(name))
+            variables = self.ask(lambda api: api.get_space_variables(name))
         except RefusedByHubError:
             # Often only the owner may read them. The probe then finds out.
             return None
@@ -119,15 +120,18 @@ class Hub:
 
         return bool(self._token or get_token())
 
-    def require_token(self) -> None:
+    def require_token(self, what: str = "copying a Space") -> None:
         """Does nothing with a token.
+
+        Args:
+            what: For which one is needed that may write.
 
         Raises:
             PreflightError: There is none.
         """
         if not self.has_token():
             raise PreflightError(
-                "copying a Space needs a token that may write, and there is none",
+                f"{what} needs a token that may write, and there is none",
                 "make one at https://huggingface.co/settings/tokens, then: export HF_TOKEN=..., or: hf auth login",
             )
 
@@ -136,7 +140,7 @@ class Hub:
         if not self.has_token():
             return None
         try:
-            answer = self._ask(lambda api: api.whoami())
+            answer = self.ask(lambda api: api.whoami())
         except RefusedByHubError:
             return None
         organisations = tuple(str(entry.get("name")) for entry in answer.get("orgs") or ())
@@ -169,7 +173,7 @@ class Hub:
             StartupError: The Hub can't be reached.
         """
         pairs = [{"key": key, "value": value} for key, value in variables.items()]
-        url = self._ask(
+        url = self.ask(
             lambda api: api.duplicate_repo(
                 source,
                 target,
@@ -181,9 +185,29 @@ class Hub:
         )
         return str(url)
 
-    def _ask(self, call: Callable[[HfApi], T]) -> T:
-        try:
+    def ask(self, call: Callable[[HfApi], T]) -> T:
+        """What a question is answered.
+
+        Args:
+            call: Asks it.
+
+        Raises:
+            RefusedByHubError: The Hub answers with an error.
+            StartupError: It can't be reached, or doesn't answer in time.
+        """
+        with self._translated():
             return answer_of(lambda: call(self._api()), ANSWER_TIMEOUT_S, self.check)
+
+    def stream(self, call: Callable[[HfApi], Iterable[T]]) -> Iterator[T]:
+        """What the Hub sends for as long as it does; errors as of `ask`, but without a time limit."""
+        with self._translated():
+            yield from call(self._api())
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Errors of huggingface_hub and of its HTTP library as ours."""
+        try:
+            yield
         except NoAnswerError:
             raise self._unreachable(f"no answer within {ANSWER_TIMEOUT_S:g} s") from None
         except Exception as error:
@@ -209,5 +233,5 @@ class Hub:
 
         return StartupError(
             f"the Hub can't be reached at {self._endpoint or constants.ENDPOINT}: {reason}",
-            "Spaces need a network; the embedded server (server=local) and envs.NAME.url=http://HOST:PORT don't",
+            "Spaces and Jobs need it; the embedded server (server=local) and envs.NAME.url=http://HOST:PORT don't",
         )

@@ -81,6 +81,28 @@ class ChatFormat:
             raise ValueError("the chat template renders a tool call differently once its result follows")
         return whole[len(prefix) :]
 
+    def turn_ids(self, turn: Message) -> list[int]:
+        """A turn of the model as it would have generated it, with the token that ends it.
+
+        Args:
+            turn: An assistant message.
+        """
+        before: list[Message] = [{"role": "user", "content": "dummy"}]
+        prompt = self._render(before, add_generation_prompt=True)
+        whole = self._render([*before, turn], add_generation_prompt=False)
+        # A generation prompt may end with what the template leaves out of finished turns, such as an empty think block.
+        pairs = enumerate(zip(prompt, whole, strict=False))
+        common = next((index for index, (one, other) in pairs if one != other), min(len(prompt), len(whole)))
+        ids = whole[common:]
+        end = self.tokenizer.eos_token_id
+        return ids[: ids.index(end) + 1] if end in ids else ids
+
+    def thinks(self) -> bool:
+        """Whether the model is asked to think before it acts: by `enable_thinking`, or by its template's default."""
+        if "enable_thinking" in self._kwargs:
+            return bool(self._kwargs["enable_thinking"])
+        return "enable_thinking" in str(self._template or self.tokenizer.chat_template)
+
     def parse(self, ids: Sequence[int], prefix: Sequence[int], tools: Sequence[Callable[..., Any]]) -> Message:
         """The assistant message of a turn, with `tool_calls` where it has any that can be read.
 
