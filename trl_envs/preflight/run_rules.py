@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from trl_envs.config.schema import RolloutConfig, TrainConfig
+from trl_envs.config.schema import JobConfig, RolloutConfig, TrainConfig
 from trl_envs.config.suggest import nearest
 from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.problem import Problem
