@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.results.test_comparison import evaluation
 from trl_envs.cli.display import TrainDisplay
 from trl_envs.config.compose import compose
 from trl_envs.errors import ProcessExited, TrainingFailed, TrlEnvError
@@ -23,7 +22,6 @@ from trl_envs.launch import machine_facts
 from trl_envs.plan.build import build_plan
 from trl_envs.plan.spec import ProcessSpec
 from trl_envs.results.episodes import read_episodes
-from trl_envs.results.evaluation import write_evaluation
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.runtime.supervisor import Supervisor
 from trl_envs.servers.health import Heartbeat
@@ -98,5 +96,7 @@ def test_an_evaluation_that_fails_ends_the_run_with_its_cause(
 
 def test_a_resumed_run_does_not_play_again_with_the_model_it_began_with(tmp_path: Path) -> None:
     with stage(tmp_path, SILENT) as one:
-        write_evaluation(one.run, evaluation("before", 20, [1.0]), "before")
-        one.evaluate("before")
+        again = replace(one, plan=one.plan.resuming(2, str(tmp_path / "checkpoint-2")))
+        again.evaluate("before")
+        with pytest.raises(ProcessExited, match="the evaluation before training ended"):
+            one.evaluate("before")
