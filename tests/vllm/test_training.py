@@ -62,7 +62,7 @@ def test_server_trains_with_vllm_beside_the_trainer(
     pretend_gpus(2)
     model = tmp_path / "served"
     shutil.copytree(paths.tiny_model_dir(), model)
-    run = trained(tmp_path, "launch=server", f"model.path={model}", f"launch.vllm_executable={vllm_program}")
+    run = trained(tmp_path, "launch=server", f"model={model}", f"launch.vllm_executable={vllm_program}")
     assert_learnt(run)
     plan = json.loads(run.plan_file.read_text())
     assert port_is_free("127.0.0.1", plan["engine"]["process"]["port"])
