@@ -67,4 +67,7 @@ def test_server_trains_with_vllm_beside_the_trainer(
     plan = json.loads(run.plan_file.read_text())
     assert port_is_free("127.0.0.1", plan["engine"]["process"]["port"])
     log = (run.logs_dir / "vllm.log").read_text()
-    assert "/v1/completions" in log and log.count("/collective_rpc") == 3
+    assert '"POST /v1/completions HTTP/1.1" 200' in log
+    # Once before each step, and nothing of what NCCL would have taken.
+    assert log.count('"POST /collective_rpc HTTP/1.1" 200') == 3
+    assert '"POST /init_weight_transfer_engine' not in log
