@@ -26,12 +26,12 @@ from trl_envs.results.signs import RunNumbers, Sign
 from trl_envs.results.watch import RunWatch
 from trl_envs.runtime.child import Child
 from trl_envs.runtime.supervisor import Supervisor
-from trl_envs.servers.health import Heart, Heartbeat
+from trl_envs.servers.health import Heartbeat
 from trl_envs.servers.hub import Hub
 from trl_envs.servers.images import pull_missing
 from trl_envs.servers.space import await_spaces, find_spaces
 from trl_envs.servers.start import heartbeat, start_servers
-from trl_envs.servers.vllm import await_engine
+from trl_envs.servers.vllm import await_engine, engine_heart
 
 
 class Display(Protocol):
@@ -133,8 +133,7 @@ class Stage:
         child = self.supervisor.start(engine.process)
         self.display.server_awaited(child.name, f"loading {engine.model}")
         seconds = await_engine(engine, child, self.supervisor)
-        patience_s, key = self.config.launch.heartbeat_timeout_s, "launch.heartbeat_timeout_s"
-        self.beat.add(child.name, Heart("the vLLM server", engine.url, patience_s, child.describe_log, key=key))
+        self.beat.add(child.name, engine_heart(engine, child, self.config.launch.heartbeat_timeout_s))
         self.display.server_ready(child.name, (engine.url,), seconds)
         yield
         # What plays after training needs it no more: its end would be no failure, and its GPU is free.

@@ -57,7 +57,7 @@ def test_its_options_reach_the_hub_and_json_tells_the_overrides(tmp_path: Path) 
         assert (body["visibility"], body["hardware"]) == ("private", "cpu-upgrade")
     made = json.loads(out)
     assert (made["from"], made["to"], made["sessions"]) == ("openenv/openspiel_env", "my-team/c", 10)
-    assert made["overrides"] == "server=space envs.catch.space=my-team/c"
+    assert made["overrides"] == "envs.catch.server=space envs.catch.space=my-team/c"
     assert made["variables"]["MAX_CONCURRENT_ENVS"] == "12"
 
 

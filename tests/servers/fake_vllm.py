@@ -2,8 +2,9 @@
 
 Notes its process id in FAKE_VLLM_PIDS/server, and a grandchild's in FAKE_VLLM_PIDS/grandchild. Behaviours: good, never
 (never listens), 503, other (another kind of server), old (no development endpoints), model (serves another one),
-engineless (no weight transfer), world (another number of GPUs), dies and stalls (once the file FAKE_VLLM_PIDS/now is
-there), stubborn (ignores TERM), grandchild (leaves one behind that ignores TERM, and dies).
+engineless (no weight transfer), world (another number of GPUs), stubborn (ignores TERM), grandchild (leaves one behind
+that ignores TERM, and dies). Once the file FAKE_VLLM_PIDS/now is there: dies, stalls (answers no more), stuck (answers,
+and generates no more).
 """
 
 from __future__ import annotations
@@ -36,10 +37,18 @@ if HOW == "old":
     del PAGES["/get_world_size"], PAGES["/server_info"]
 
 
+tokens = 100
+
+
 class Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if HOW == "stalls" and (PIDS / "now").exists():
             time.sleep(60)
+        if HOW == "stuck" and self.path == "/metrics":
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(figures().encode())
+            return
         page = PAGES.get(self.path.partition("?")[0])
         self.send_response(503 if HOW == "503" else 404 if page is None else 200)
         self.end_headers()
@@ -47,6 +56,19 @@ class Answers(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+
+def figures() -> str:
+    """vLLM's page of figures, of two engines: 0 generates for ever, 1 until it is told to stop."""
+    global tokens
+    tokens += 1
+    written = {"0": tokens, "1": 7 if (PIDS / "now").exists() else tokens}
+    lines = ["# HELP vllm:generation_tokens_total Number of generation tokens processed."]
+    for engine, count in written.items():
+        labels = f'{{engine="{engine}",model_name="{MODEL}"}}'
+        lines += [f"vllm:num_requests_running{labels} 3.0", f"vllm:num_requests_waiting{labels} 1.0"]
+        lines += [f"vllm:generation_tokens_total{labels} {count}.0", f"vllm:prompt_tokens_total{labels} 40.0"]
+    return "\n".join(lines) + "\n"
 
 
 def die_in_time() -> None:

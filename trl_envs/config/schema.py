@@ -144,7 +144,8 @@ class LaunchConfig:
         main_process_port: A free TCP port on machine 0.
         vllm_executable: The `vllm` program, where it lives in another Python environment.
         ready_timeout_s: Seconds until a vLLM server that doesn't answer counts as failed.
-        heartbeat_timeout_s: Seconds of silence after which a vLLM server counts as hung and the run stops.
+        heartbeat_timeout_s: Seconds without an answer, or without a token for requests that wait, after which a vLLM
+            server counts as hung and the run stops.
         vllm_args: Further arguments of `vllm serve`.
     """
 

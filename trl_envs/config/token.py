@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from trl_envs.config.schema import ServerConfig
@@ -11,16 +10,13 @@ from trl_envs.config.schema import ServerConfig
 DEFAULT_VARIABLE = "HF_TOKEN"
 
 
-def sends_token(server: ServerConfig, urls: Sequence[str]) -> bool:
-    """Whether sessions with these URLs carry the token.
+def sends_token(server: ServerConfig) -> bool:
+    """Whether sessions with the addresses of `envs.NAME.url` carry the token.
 
-    A Hub token goes to Spaces only (https, *.hf.space): anybody else's server would learn it. A variable that the
-    person named for the purpose goes wherever the person pointed.
+    HF_TOKEN stays here: whoever runs the server would learn it, and an address doesn't say whose it is. A variable that
+    the person named for the purpose goes wherever the person pointed.
     """
-    if server.token_env != DEFAULT_VARIABLE:
-        return True
-    parts = [urlsplit(url) for url in urls]
-    return all(part.scheme == "https" and (part.hostname or "").endswith(".hf.space") for part in parts)
+    return server.token_env != DEFAULT_VARIABLE
 
 
 def sends_token_to_space(private: bool, address: str) -> bool:

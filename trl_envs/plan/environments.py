@@ -33,7 +33,7 @@ def plan_environment(
     if env.url is not None:
         urls = tuple(str(url).rstrip("/") for url in url_list(env.url))
         shared = any(is_public_space(url) for url in urls)
-        return EnvironmentPlan(urls, sessions, None, token=sends_token(config.server, urls), shared=shared)
+        return EnvironmentPlan(urls, sessions, None, token=sends_token(config.server), shared=shared)
     if needs_no_server(env):
         return EnvironmentPlan((), sessions, None, token=False)
     mode = mode_of(env, config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from trl_envs.config.schema import EnvConfig, ServerMode, TrainConfig
 from trl_envs.plan.facts import MachineFacts
@@ -43,7 +44,7 @@ def mode_of(env: EnvConfig, config: TrainConfig) -> ServerMode:
 
 def is_public_space(url: str) -> bool:
     """Whether a server is a Space of the Hub, which may be somebody else's and shared by many."""
-    return url.startswith("https://") and url.partition("://")[2].partition("/")[0].endswith(".hf.space")
+    return (urlsplit(url).hostname or "").endswith(".hf.space")
 
 
 def is_space_name(name: str) -> bool:

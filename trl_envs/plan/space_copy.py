@@ -23,6 +23,7 @@ class SpaceCopy:
         environments: Environments of the recipe that the copy will serve.
         sessions: Sessions that their run holds at once.
         variables: Environment variables of the copy.
+        whole_recipe: Whether these are all of the recipe's environments.
     """
 
     source: str
@@ -30,11 +31,13 @@ class SpaceCopy:
     environments: tuple[str, ...]
     sessions: int
     variables: Mapping[str, str]
+    whole_recipe: bool
 
     @property
     def overrides(self) -> str:
         """The overrides with which a run uses the copy."""
-        return " ".join(["server=space", *(f"envs.{name}.space={self.target}" for name in self.environments)])
+        modes = ["server=space"] if self.whole_recipe else [f"envs.{name}.server=space" for name in self.environments]
+        return " ".join([*modes, *(f"envs.{name}.space={self.target}" for name in self.environments)])
 
 
 def plan_copy(config: TrainConfig, target: str, name: str | None = None, sessions: int | None = None) -> SpaceCopy:
@@ -59,7 +62,8 @@ def plan_copy(config: TrainConfig, target: str, name: str | None = None, session
         raise ConfigError(f"--to {target} is the Space itself", "name another one: --to OWNER/NAME")
     sharing = tuple(other for other, env in config.envs.items() if env.space == source)
     wanted = sessions or build_batch(config).sessions * len(sharing)
-    return SpaceCopy(source, target, sharing, wanted, server_variables(config.envs[chosen], wanted))
+    variables = server_variables(config.envs[chosen], wanted)
+    return SpaceCopy(source, target, sharing, wanted, variables, len(sharing) == len(config.envs))
 
 
 def _chosen(config: TrainConfig, name: str | None) -> str:

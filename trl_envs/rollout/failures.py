@@ -40,7 +40,10 @@ def reason(error: Exception, call_timeout_s: float) -> str:
 def hint(error: Exception) -> str:
     """What to do about a server that refuses to start an episode."""
     if _is_forbidden(error):
-        return "the server wants a token that may read it: export it and name its variable in server.token_env"
+        return (
+            "the server wants a token that may read it: for a private Space of the Hub use server=space; else export "
+            "the token and name its variable, server.token_env=MY_TOKEN (HF_TOKEN itself goes to no envs.NAME.url)"
+        )
     if isinstance(error, TimeoutError):
         return "look at the server's log; if it is only slow, raise rollout.call_timeout_s"
     return "look at the server's log, and check that the address belongs to this environment's game"

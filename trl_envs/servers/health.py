@@ -63,6 +63,7 @@ class Heart:
         log: The end of its log, if it is a process of the run.
         token: Bearer token of a private server.
         key: The config key that sets the patience.
+        ask: Given a time-out in seconds, says what is wrong with the server, or nothing; None asks whether it answers.
     """
 
     what: str
@@ -71,6 +72,12 @@ class Heart:
     log: Callable[[], str] | None = None
     token: str | None = field(default=None, repr=False)
     key: str = "server.heartbeat_timeout_s"
+    ask: Callable[[float], str] | None = None
+
+    def why_silent(self) -> str:
+        """What is wrong with the server now; empty if nothing is."""
+        timeout_s = min(ANSWER_TIMEOUT_S, self.patience_s)
+        return why_silent(self.url, timeout_s, self.token) if self.ask is None else self.ask(timeout_s)
 
 
 class Heartbeat:
@@ -121,15 +128,14 @@ class Heartbeat:
             if silent_s > heart.patience_s and name in self._silence:
                 log = f"\n{heart.log()}" if heart.log else ""
                 raise ProcessExited(
-                    f"{heart.what} hangs: {heart.url} hasn't answered for {silent_s:.0f} s "
-                    f"({self._silence[name]}){log}",
+                    f"{heart.what} hangs: {heart.url} hasn't worked for {silent_s:.0f} s ({self._silence[name]}){log}",
                     f"look at what it was doing; if it is only slow, raise {heart.key}",
                 )
 
     def _listen(self) -> None:
         while not self._over.wait(self._interval_s):
             for name, heart in self._hearts.items():
-                reason = why_silent(heart.url, min(ANSWER_TIMEOUT_S, heart.patience_s), heart.token)
+                reason = heart.why_silent()
                 if reason:
                     self._silence[name] = reason
                 else:

@@ -7,7 +7,10 @@ doesn't look at what it serves (trl/generation/vllm_client.py, 1.16). So all of 
 from __future__ import annotations
 
 import json
+import re
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, build_opener
@@ -16,10 +19,15 @@ from trl_envs.errors import StartupError
 from trl_envs.plan.launch_plan import EnginePlan
 from trl_envs.runtime.child import Child
 from trl_envs.runtime.supervisor import Supervisor
+from trl_envs.servers.health import Heart, why_silent
 from trl_envs.servers.patience import NoAnswerError, answer_of
 
 # The first requests after a start may wait for the last of the loading.
 ANSWER_TIMEOUT_S = 30.0
+# Of the page /metrics: the requests in each engine of the server, and the tokens that it has read and written.
+_REQUESTS = ("num_requests_running", "num_requests_waiting")
+_TOKENS = ("prompt_tokens_total", "generation_tokens_total")
+_FIGURE = re.compile(r'^vllm:(\w+)\{(?:[^}]*,)?engine="(\w+)"[^}]*\} (\S+)$', re.MULTILINE)
 
 
 class UnfitError(Exception):
@@ -84,6 +92,58 @@ def _examine(engine: EnginePlan, ask: Callable[[str, str], Any]) -> None:
         raise UnfitError("it has no weight-transfer engine (--weight-transfer-config)")
     if size["world_size"] != engine.world_size:
         raise UnfitError(f"it generates on {size['world_size']} GPU(s), and {engine.world_size} were planned")
+
+
+@dataclass
+class Pulse:
+    """Whether a vLLM server works, as a `Heart` asks it: it answers, and each engine with requests gets on with them.
+
+    TRL never gives a request up. An engine that hangs lets the server's /health answer 200 all the same.
+
+    Args:
+        url: Base URL of the server.
+    """
+
+    url: str
+    _tokens: dict[str, float] = field(default_factory=dict)
+
+    def why_stuck(self, timeout_s: float) -> str:
+        """What is wrong now; empty if nothing is. A server without a page of figures is only asked whether it answers.
+
+        Args:
+            timeout_s: Seconds for each answer.
+        """
+        silent = why_silent(self.url, timeout_s)
+        if silent:
+            return silent
+        try:
+            _, text = _get(f"{self.url}/metrics", timeout_s)
+        except (URLError, OSError) as error:
+            return f"/metrics gives no answer: {error}"
+        requests: defaultdict[str, float] = defaultdict(float)
+        tokens: defaultdict[str, float] = defaultdict(float)
+        for name, engine, value in _FIGURE.findall(text):
+            if name in _REQUESTS:
+                requests[engine] += float(value)
+            elif name in _TOKENS:
+                tokens[engine] += float(value)
+        before, self._tokens = self._tokens, dict(tokens)
+        stuck = sum(
+            count for engine, count in requests.items() if engine in tokens and tokens[engine] == before.get(engine)
+        )
+        return f"{stuck:g} requests wait in it, and no token comes" if stuck else ""
+
+
+def engine_heart(engine: EnginePlan, child: Child, patience_s: float) -> Heart:
+    """What listens to the plan's vLLM server while it generates.
+
+    Args:
+        engine: The plan's server.
+        child: Its process.
+        patience_s: Seconds without an answer, or without a token for those who wait, after which it counts as hung.
+    """
+    key, pulse = "launch.heartbeat_timeout_s", Pulse(engine.url)
+    return Heart("the vLLM server", engine.url, patience_s, child.describe_log, key=key, ask=pulse.why_stuck)
 
 
 def _get(url: str, timeout_s: float) -> tuple[int, str]:
