@@ -38,7 +38,7 @@ def vllm_on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def vllm_program(tmp_path: Path) -> Path:
-    """For launch.vllm_executable. A copy of its own environment may be named there as well as this one."""
+    """For launch.vllm_executable: this environment's vLLM, with what it takes to run on a CPU."""
     program = tmp_path / "vllm"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} {HERE / "cpu_server.py"} "$@"\n')
     program.chmod(0o755)

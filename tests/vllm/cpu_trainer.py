@@ -6,6 +6,7 @@ model and has the server load them again. When and with which weights it is call
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,11 @@ def reload(client: VLLMClient, metadata: Any, named_params: Iterator[tuple[str, 
     client._post(f"{client.base_url}/collective_rpc", json={"method": "reload_weights"})
 
 
+def keep(client: VLLMClient, metadata: Any, named_params: Iterator[tuple[str, torch.Tensor]]) -> None:
+    """In place of `update_named_params` where the server is to stay with the weights that it started with."""
+
+
 if __name__ == "__main__":
     VLLMClient.init_communicator = join_nothing
-    VLLMClient.update_named_params = reload
+    VLLMClient.update_named_params = keep if os.environ.get("STALE_WEIGHTS") else reload
     sys.exit(main(sys.argv[1:]))

@@ -6,8 +6,10 @@ import io
 import json
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -32,6 +34,7 @@ from trl_envs.results.rundir import RunDirectory
 from trl_envs.rollout.session import SessionOpener
 from trl_envs.runtime.supervisor import Supervisor
 from trl_envs.servers.health import Heartbeat
+from trl_envs.servers.vllm import Pulse
 from trl_envs.stage import Stage
 
 pytestmark = pytest.mark.vllm
@@ -98,18 +101,51 @@ def test_the_tiny_agent_plays_catch_through_its_chat_completions(tmp_path: Path,
         assert one.plan.engine is not None
         with one.generating():
             processes = family(one)
-            environment, caught = CatchEnv(SessionOpener([games])), 0
+            environment = CatchEnv(SessionOpener([games]))
             for seed in range(4):
                 play(one.plan.engine.url, one.plan.engine.model, environment, seed)
                 assert environment.episode.done and environment.episode.lost is None
-                caught += environment.episode.facts["caught"]
                 end_episode(environment)
             one.beat.check()
+            assert figures_of(one.plan.engine.url)["generation_tokens"] > 100
+            assert Pulse(one.plan.engine.url).why_stuck(5) == ""
         # Gone while the run goes on, and by the polite signal: nobody misses it.
         assert_nothing_is_left(one, processes)
         one.beat.check()
         assert "Shutting down" in (one.run.logs_dir / "vllm.log").read_text()
-    assert caught >= 2
+
+
+def figures_of(url: str) -> dict[str, float]:
+    """What the launcher knows of the engine's work."""
+    pulse = Pulse(url)
+    return {"generation_tokens": sum(pulse.look(5)[1].values()), "requests": sum(pulse.look(5)[0].values())}
+
+
+def generate(url: str, model: str) -> None:
+    """A completion that ends only with the model's length, or with the server."""
+    asked = {"model": model, "prompt": "Catch the ball.", "max_tokens": 400, "ignore_eos": True, "n": 16}
+    headers = {"Content-Type": "application/json"}
+    with suppress(OSError), urlopen(Request(f"{url}/v1/completions", json.dumps(asked).encode(), headers)) as response:
+        response.read()
+
+
+def test_an_engine_that_hangs_in_the_middle_of_a_completion_ends_the_run(tmp_path: Path, vllm_program: Path) -> None:
+    hung, processes = None, []
+    with pytest.raises(ProcessExited) as ended, stage(tmp_path, vllm_program) as one, one.generating():
+        assert one.plan.engine is not None
+        url, model, processes = one.plan.engine.url, one.plan.engine.model, family(one)
+        trainer = one.supervisor.start(ProcessSpec("trainer", SLEEP))
+        threading.Thread(target=generate, args=(url, model), daemon=True).start()
+        give_up_at_s = time.monotonic() + 60
+        while figures_of(url)["requests"] == 0:
+            assert time.monotonic() < give_up_at_s
+        [engine] = [process for process in processes if "EngineCore" in " ".join(process.cmdline())]
+        engine.suspend()
+        hung = time.monotonic()
+        one.supervisor.watch(trainer, one.beat.check)
+    assert "requests wait in it, and no token comes" in ended.value.message
+    assert hung is not None and time.monotonic() - hung < 60
+    assert_nothing_is_left(one, processes)
 
 
 def test_an_engine_that_dies_behind_its_server_ends_the_run(tmp_path: Path, vllm_program: Path) -> None:

@@ -117,9 +117,20 @@ class Pulse:
         if silent:
             return silent
         try:
-            _, text = _get(f"{self.url}/metrics", timeout_s)
+            requests, tokens = self.look(timeout_s)
         except (URLError, OSError) as error:
             return f"/metrics gives no answer: {error}"
+        before, self._tokens = self._tokens, tokens
+        stuck = sum(count for name, count in requests.items() if name in tokens and tokens[name] == before.get(name))
+        return f"{stuck:g} requests wait in it, and no token comes" if stuck else ""
+
+    def look(self, timeout_s: float) -> tuple[dict[str, float], dict[str, float]]:
+        """Requests in each engine, and the tokens that it has read and written since its start; empty if not told.
+
+        Raises:
+            OSError: No answer.
+        """
+        _, text = _get(f"{self.url}/metrics", timeout_s)
         requests: defaultdict[str, float] = defaultdict(float)
         tokens: defaultdict[str, float] = defaultdict(float)
         for name, engine, value in _FIGURE.findall(text):
@@ -127,11 +138,7 @@ class Pulse:
                 requests[engine] += float(value)
             elif name in _TOKENS:
                 tokens[engine] += float(value)
-        before, self._tokens = self._tokens, dict(tokens)
-        stuck = sum(
-            count for engine, count in requests.items() if engine in tokens and tokens[engine] == before.get(engine)
-        )
-        return f"{stuck:g} requests wait in it, and no token comes" if stuck else ""
+        return dict(requests), dict(tokens)
 
 
 def engine_heart(engine: EnginePlan, child: Child, patience_s: float) -> Heart:
