@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,14 @@ def _as_the_plan_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
 
 
-def trained(folder: Path, *overrides: str) -> RunDirectory:
+def trained(folder: Path, *overrides: str, steps: int = 2) -> RunDirectory:
     """A run of the training worker in this process."""
-    composed = compose(["preset=smoke", *overrides])
+    composed = compose(["preset=smoke", f"grpo.max_steps={steps}", *overrides])
     run = RunDirectory.create(folder, "run")
     plan = build_plan(composed.config, machine_facts(), run.path, composed.import_folders)
     run.write_config(to_yaml(composed.config))
     run.write_plan(plan.as_dict())
-    assert worker.train(run, checkpoint=None, attempt=1) == 2
+    assert worker.train(run, checkpoint=None, attempt=1) == steps
     return run
 
 
@@ -114,6 +115,20 @@ def test_games_on_a_server(tmp_path: Path, limits: str) -> None:
         together = traces(trained(tmp_path / "all", *common))
     assert together == one_by_one
     assert any(episode["events"] for episode in together["episodes"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["catch", "wordle", "multi_env"])
+def test_ten_steps_of_each_game(tmp_path: Path, recipe: str) -> None:
+    apps = {name: str(env.app) for name, env in compose([f"recipe={recipe}"]).config.envs.items()}
+    with ExitStack() as stack:
+        urls = [f"envs.{name}.url={stack.enter_context(embedded_server(app))}" for name, app in apps.items()]
+        common = [f"recipe={recipe}", *urls, "grpo.learning_rate=1e-4"]
+        one_by_one = traces(trained(tmp_path / "one", *common, "rollout.concurrency=1", steps=10))
+        together = traces(trained(tmp_path / "all", *common, steps=10))
+    assert together == one_by_one
+    assert {episode["environment"] for episode in together["episodes"]} == set(apps)
+    assert len({line["loss"] for line in together["metrics"] if "loss" in line}) > 3
 
 
 def test_a_plain_class_with_failing_and_asynchronous_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
