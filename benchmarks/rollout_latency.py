@@ -11,14 +11,12 @@ turns. "own" is the time that the slowest rollout spends in its own calls: nobod
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,12 +39,14 @@ from trl_envs.config.model_location import model_location
 from trl_envs.envs.catch import CatchEnv
 from trl_envs.envs.game import end_episode, tool
 from trl_envs.machine import free_port
+from trl_envs.plan.environments import PLAIN
 from trl_envs.results.episodes import EpisodeWriter
 from trl_envs.rollout.concurrent import ConcurrentCalls
 from trl_envs.servers.health import why_silent
 from trl_envs.training.trainer import AgentTrainer
 
 START_TIMEOUT_S = 120.0
+PROXY = Path(__file__).with_name("support") / "delaying_proxy.py"
 CALL = '<tool_call>\n{"name": "stay", "arguments": {}}\n</tool_call><|im_end|>'
 
 
@@ -77,38 +77,20 @@ class TimedCatch(CatchEnv):
             self._own_s += time.perf_counter() - started_s
 
 
-class Proxy:
-    """Forwards TCP connections from a thread, and delays whatever goes to the server."""
-
-    def __init__(self, url: str, delay_s: float) -> None:
-        self._host, self._port = urlsplit(url).hostname, urlsplit(url).port
-        self._delay_s = delay_s
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        opening = asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512)
-        self._server = asyncio.run_coroutine_threadsafe(opening, self._loop).result()
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, out = await asyncio.open_connection(self._host, self._port)
-        await asyncio.gather(self._pump(reader, out, self._delay_s), self._pump(there, writer, 0.0))
-
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
-        try:
-            while data := await reader.read(65536):
-                await asyncio.sleep(delay_s)
-                writer.write(data)
-                await writer.drain()
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._server.close)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+@contextmanager
+def delayed(url: str, delay_s: float) -> Iterator[str]:
+    """The address of a proxy before a server."""
+    there = urlsplit(url)
+    command = [sys.executable, str(PROXY), str(there.hostname), str(there.port), str(delay_s)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.stdin.close()
+        process.terminate()
+        process.wait(timeout=30)
+        process.stdout.close()
 
 
 @contextmanager
@@ -117,7 +99,7 @@ def catch_server(sessions: int, delay_s: float) -> Iterator[str]:
     port = free_port("127.0.0.1")
     command = [sys.executable, "-m", "uvicorn", "trl_envs.envs.catch.server:app", "--port", str(port)]
     variables = {**os.environ, "MAX_CONCURRENT_ENVS": str(2 * sessions)}
-    process = subprocess.Popen([*command, "--log-level", "error"], env=variables)
+    process = subprocess.Popen([*command, *PLAIN, "--log-level", "error"], env=variables)
     url = f"http://127.0.0.1:{port}"
     try:
         deadline_s = time.monotonic() + START_TIMEOUT_S
@@ -128,11 +110,8 @@ def catch_server(sessions: int, delay_s: float) -> Iterator[str]:
         if not delay_s:
             yield url
             return
-        proxy = Proxy(url, delay_s)
-        try:
-            yield proxy.url
-        finally:
-            proxy.close()
+        with delayed(url, delay_s) as distant:
+            yield distant
     finally:
         process.terminate()
         process.wait(timeout=30)
