@@ -134,21 +134,16 @@ class EndpointPlayer:
             rollout.reported_tokens = talk.used if before > budget else before
             rollout.end = "token budget"
             return
-        message, rollout.calls = read_turn(answer.message)
-        cut_off = answer.cut_off
+        if before is not None and before + answer.completion_tokens > budget:
+            # How many tokens the results took was unknown; now the turn can be cut off where it has to be.
+            answer = self._client.answer(talk.messages, talk.tools, budget - before, talk.seed)
         if before is not None:
-            talk.used = before + answer.completion_tokens
-            cut_off = cut_off or talk.used > budget
-            talk.used = min(talk.used, budget)
-            rollout.reported_tokens = talk.used
-        if cut_off and talk.used >= budget:
-            # Of a call that was cut off nothing is left to make.
-            rollout.calls = []
-            message.pop("tool_calls", None)
+            talk.used = rollout.reported_tokens = before + answer.completion_tokens
+        message, rollout.calls = read_turn(answer.message)
         rollout.completion.append(message)
-        talk.messages.append({key: value for key, value in answer.message.items() if value is not None})
+        talk.messages.append(answer.message)
         if not rollout.calls:
-            rollout.end = "token budget" if cut_off else "no tool call"
+            rollout.end = "token budget" if answer.cut_off else "no tool call"
 
     def _counted(self, talk: _Talk, prompt_tokens: int | None) -> int | None:
         """Tokens between the prompt and this turn; None if the endpoint doesn't count."""

@@ -94,16 +94,18 @@ class EndpointClient:
             ConfigError: There is no such model, or the key or the request is refused.
             TrainingFailed: The endpoint can't be reached, or fails.
         """
+        request: dict[str, Any] = {
+            **self._fields,
+            "model": self._endpoint.model,
+            "messages": list(messages),
+            "max_tokens": max_tokens,
+            "seed": seed,
+            "extra_body": self._extensions,
+        }
+        if tools:
+            request["tools"] = list(tools)
         try:
-            reply = self._client.chat.completions.create(
-                model=self._endpoint.model,
-                messages=list(messages),  # type: ignore[arg-type]
-                max_tokens=max_tokens,
-                seed=seed,
-                extra_body=self._extensions,
-                **({"tools": list(tools)} if tools else {}),  # type: ignore[arg-type]
-                **self._fields,
-            )
+            reply = self._client.chat.completions.create(**request)
         except openai.OpenAIError as error:
             raise self._explained(error) from None
         # What isn't of this API is parsed all the same, with holes where its fields should be.

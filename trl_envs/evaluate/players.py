@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from trl_envs.evaluate.endpoint import EndpointPlayer
-    from trl_envs.evaluate.generation import Sampling
+    from trl_envs.evaluate.sampling import Sampling
 
 # A server may offer more sessions than a model's cache has room for sequences.
 LARGEST_BATCH = 64
