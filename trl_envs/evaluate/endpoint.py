@@ -28,6 +28,8 @@ __all__ = ["Endpoint", "EndpointPlayer", "read_turn"]
 LONGEST_EPISODE = 200
 # Where thoughts are kept, by the names that servers give them; sent back as they came.
 THOUGHTS = ("reasoning_content", "reasoning")
+# What of a turn belongs to the conversation; servers add notes that they don't take back.
+SENT_BACK = ("role", "content", "tool_calls", *THOUGHTS)
 
 
 @dataclass
@@ -141,7 +143,7 @@ class EndpointPlayer:
             talk.used = rollout.reported_tokens = before + answer.completion_tokens
         message, rollout.calls = read_turn(answer.message)
         rollout.completion.append(message)
-        talk.messages.append(answer.message)
+        talk.messages.append({name: value for name, value in answer.message.items() if name in SENT_BACK})
         if not rollout.calls:
             rollout.end = "token budget" if answer.cut_off else "no tool call"
 
