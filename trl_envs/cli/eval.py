@@ -101,8 +101,7 @@ def evaluate(
         playing = contest.local_models(_chosen(names, composed, overrides, context, recipe_dir), backend.value)
     else:
         playing = []
-    asked = EvalConfig(episodes, seed, temperature)
-    display = ContestProgress(run_console())
+    asked, display = EvalConfig(episodes, seed, temperature), ContestProgress(run_console())
     _show(contest.evaluate(composed, [*scripted, *playing], asked, out, display), as_json)
 
 
