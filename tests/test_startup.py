@@ -28,7 +28,7 @@ def loaded_by(*arguments: str) -> set[str]:
 
 def test_help_loads_neither_hydra_nor_anything_heavy() -> None:
     assert not loaded_by("--help") & {*HEAVY, "hydra", "omegaconf", "rich"}
-    for command in ("train", "submit"):
+    for command in ("train", "eval", "submit"):
         assert not loaded_by(command, "--help") & {*HEAVY, "hydra", "omegaconf", "huggingface_hub", "submitit"}
 
 

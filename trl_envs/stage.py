@@ -141,7 +141,7 @@ class Stage:
         self.supervisor.end(child)
 
     def evaluate(self, name: str) -> None:
-        """Has a model play `before` or `after` training, if the plan has that.
+        """Has a model play `before` or `after` training, or a player of `trl-env eval`, if the plan has that.
 
         Raises:
             TrlEnvError: The evaluation's own error.
@@ -158,7 +158,8 @@ class Stage:
         if error is not None:
             raise error
         if code != 0 or found is None:
-            raise ended_early(f"the evaluation {name} training", child)
+            when = f"{name} training" if name in ("before", "after") else f"of {name}"
+            raise ended_early(f"the evaluation {when}", child)
 
     def train(self, watch: RunWatch) -> int:
         """Trains; returns the number of steps.

@@ -98,7 +98,7 @@ def test_runs_without_any_says_so(tmp_path: Path) -> None:
 
 
 def test_help_teaches_by_example(tmp_path: Path) -> None:
-    for command in ("list", "show", "train", "serve", "runs"):
+    for command in ("list", "show", "train", "eval", "serve", "runs"):
         code, out, _ = call(tmp_path, command, "--help")
         assert code == 0
         assert f"trl-env {command}" in out

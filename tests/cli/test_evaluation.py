@@ -20,7 +20,7 @@ from trl_envs.results.rundir import RunDirectory
 
 def test_progress_says_now_and_then_how_far_it_is(tmp_path: Path) -> None:
     said: list[str] = []
-    progress = EvaluationProgress(said.append, tmp_path / "before.jsonl", "before", 50)
+    progress = EvaluationProgress(said.append, tmp_path / "before.jsonl", "before training", 50)
     progress.tick()
     with JsonLinesWriter(tmp_path / "before.jsonl") as writer:
         for number in range(50):

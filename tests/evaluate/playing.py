@@ -15,8 +15,9 @@ from trl_envs.agent.environments import build_factories
 from trl_envs.agent.models import load_tokenizer
 from trl_envs.config.compose import compose
 from trl_envs.config.schema import EnvConfig, ModelConfig, RolloutConfig, TrainConfig
-from trl_envs.evaluate.generation import Generator, Sampling, load_generating_model
+from trl_envs.evaluate.generation import Generator, load_generating_model
 from trl_envs.evaluate.loop import Limits, Player
+from trl_envs.evaluate.sampling import Sampling
 from trl_envs.evaluate.tools import async_loop
 
 TINY = ModelConfig(path="tiny")

@@ -16,7 +16,8 @@ from trl_envs.config.schema import EnvConfig, TrainConfig
 from trl_envs.config.store import to_yaml
 from trl_envs.envs.episode import Episode
 from trl_envs.evaluate import baseline
-from trl_envs.evaluate.baseline import invalid_actions, main
+from trl_envs.evaluate.baseline import main
+from trl_envs.evaluate.summary import invalid_actions
 from trl_envs.plan.build import build_plan
 from trl_envs.plan.facts import MachineFacts
 from trl_envs.rehearse import bench_config

@@ -16,8 +16,8 @@ from trl_envs.agent.terms import build_terms, reward_function
 from trl_envs.config.model_location import model_location
 from trl_envs.envs.game import end_episode
 from trl_envs.evaluate.batches import play_rows
-from trl_envs.evaluate.generation import Sampling
 from trl_envs.evaluate.loop import Limits
+from trl_envs.evaluate.sampling import Sampling
 
 EPISODES = 6
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,6 +54,9 @@ def test_no_row_of_an_evaluation_is_trained_on() -> None:
         assert len({row["seed"] for row in rows}) == len(rows) == 30
         assert not trained & {row["seed"] for row in rows}
         assert rows == evaluation_rows("catch", env, seed, 30)
+    # Nor on one that a longer run of the same seed used, of which `trl-env eval` knows nothing.
+    longer = {row["seed"] for row in build_rows({"catch": replace(env, episodes=5000)})}
+    assert not longer & {row["seed"] for row in evaluation_rows("catch", env, env.seed, 30)}
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:

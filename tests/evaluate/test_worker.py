@@ -72,6 +72,7 @@ def test_the_same_evaluation_twice_is_the_same_within_the_planned_sessions(tmp_p
             session.close()
     assert isinstance(first, Evaluation)
     result = first.environments["catch"]
+    assert not result.by_game
     assert (first.temperature, result.episodes, result.lost, result.terms["caught"].n) == (1.0, 10, 0, 10)
     assert result.wins == result.terms["caught"]
     assert result.tool_calls > 10
@@ -85,6 +86,28 @@ def test_the_same_evaluation_twice_is_the_same_within_the_planned_sessions(tmp_p
     assert episodes[0] == episodes[1]
     assert sum(episode["rewards"]["catch.caught"] for episode in episodes[0]) == 10 * (result.terms["caught"].mean or 0)
     assert len({episode["seed"] for episode in episodes[0]}) == 10
+
+
+def test_greedy_play_twice_has_the_same_figures_and_counts_each_game_once(tmp_path: Path) -> None:
+    with serving("catch", sessions=SESSIONS) as server:
+        run = planned_run(tmp_path, server.url, **{"eval.temperature": 0})
+        found = [played(run, name, "--model", "tiny") for name in ("tiny", "tiny-2")]
+        solved = played(run, "solver", "--policy", "solver")
+    (code, first), (other_code, second) = found
+    assert (code, other_code, solved[0]) == (0, 0, 0)
+    assert isinstance(first, Evaluation) and isinstance(second, Evaluation) and isinstance(solved[1], Evaluation)
+    assert first.environments == second.environments
+    result, scripted = first.environments["catch"], solved[1].environments["catch"]
+    messages = [
+        [episode["messages"] for episode in read_episodes(run.eval_dir / f"{name}.jsonl")]
+        for name in ("tiny", "tiny-2")
+    ]
+    assert messages[0] == messages[1]
+    games = {one[0]["content"] for one in messages[0]}
+    assert result.wins is not None and scripted.wins is not None
+    # The ball starts in one of five places.
+    assert result.games == scripted.games == result.wins.n == result.turns.n == len(games) <= 5 < result.episodes
+    assert (scripted.wins.mean, scripted.tokens.n, solved[1].backend) == (1.0, 0, "solver")
 
 
 def test_lost_episodes_are_counted_and_left_out(tmp_path: Path) -> None:

@@ -44,9 +44,9 @@ TOOLS = "launch.vllm_args=[--enable-auto-tool-choice,--tool-call-parser,hermes]"
 
 
 @contextmanager
-def stage(folder: Path, program: Path) -> Iterator[Stage]:
+def stage(folder: Path, program: Path, arguments: str = TOOLS) -> Iterator[Stage]:
     """A run at the point where its environment servers stand; its trainer only waits."""
-    mine = ("recipe=catch", "preset=smoke", "launch=server", f"launch.vllm_executable={program}", TOOLS)
+    mine = ("recipe=catch", "preset=smoke", "launch=server", f"launch.vllm_executable={program}", arguments)
     composed = compose([*mine, "launch.heartbeat_timeout_s=10"])
     run = RunDirectory.create(folder, "one")
     plan = build_plan(composed.config, with_gpus(machine_facts(), 2), run.path, [])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import random
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from trl_envs.agent.environments import tools_of
+from trl_envs.agent.targets import find_beside
 from trl_envs.envs.episode import Episode
 
 Move = tuple[str, dict[str, Any]]
@@ -29,13 +28,7 @@ def find_policy(target: type, name: str) -> Policy | None:
         target: The environment class.
         name: `RANDOM` or `SOLVER`.
     """
-    for owner in target.__mro__:
-        for package in (owner.__module__, owner.__module__.rpartition(".")[0]):
-            if package and _has_policies(package):
-                found = getattr(importlib.import_module(f"{package}.policies"), name, None)
-                if callable(found):
-                    return cast(Policy, found)
-    return None
+    return cast("Policy | None", find_beside(target, "policies", name))
 
 
 def random_player(target: type, environment: object) -> Policy:
@@ -95,11 +88,3 @@ def _sample(schema: Mapping[str, Any], rng: random.Random) -> Any:
         "null": lambda: None,
     }
     return samples.get(str(kind), lambda: rng.choice(WORDS))()
-
-
-def _has_policies(package: str) -> bool:
-    try:
-        return importlib.util.find_spec(f"{package}.policies") is not None
-    except (ModuleNotFoundError, ValueError):
-        # A module that is no package has no submodules; __main__ has no specification.
-        return False

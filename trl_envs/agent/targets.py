@@ -6,6 +6,7 @@ Not hydra.utils.instantiate: it would call a reward term, and hand `weight` to i
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -49,6 +50,31 @@ def _module(module_name: str, path: str, key: str) -> Any:
             f"{key}={path}: there is no module {missing}",
             "modules are looked for in the current directory, beside the recipe, and among installed packages",
         ) from error
+
+
+def find_beside(target: type, module: str, name: str) -> Callable[..., Any] | None:
+    """What a game says about itself beside its environment class: a function of a module in the same package.
+
+    Args:
+        target: The environment class; what lies beside a class that it inherits from counts too.
+        module: Name of the module.
+        name: Name of the function.
+    """
+    for owner in target.__mro__:
+        for package in (owner.__module__, owner.__module__.rpartition(".")[0]):
+            if package and _has_module(f"{package}.{module}"):
+                found = getattr(importlib.import_module(f"{package}.{module}"), name, None)
+                if callable(found):
+                    return found  # type: ignore[no-any-return]
+    return None
+
+
+def _has_module(path: str) -> bool:
+    try:
+        return importlib.util.find_spec(path) is not None
+    except (ModuleNotFoundError, ValueError):
+        # A module that is no package has no submodules; __main__ has no specification.
+        return False
 
 
 def parameters_of(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:

@@ -11,6 +11,7 @@ from trl_envs import __version__
 from trl_envs.cli.baseline import baseline
 from trl_envs.cli.check import check
 from trl_envs.cli.doctor import doctor
+from trl_envs.cli.eval import evaluate
 from trl_envs.cli.list import list_recipes
 from trl_envs.cli.play import play
 from trl_envs.cli.runs import runs
@@ -31,6 +32,7 @@ A recipe names an environment, its reward terms and the GRPO numbers; overrides 
     trl-env play recipe=catch                             play it yourself, and see the reward terms grow
     trl-env baseline recipe=catch                         what random play and a solver score; is the reward sound?
     trl-env train recipe=catch preset=smoke               two steps of a tiny model on a CPU
+    trl-env eval recipe=catch --model tiny --policy random          what each scores on the same games
     trl-env show recipe=catch grpo.learning_rate=1e-6     the whole config, without running it
     trl-env train recipe=wordle model=Qwen/Qwen3-1.7B grpo.max_steps=20
 
@@ -54,6 +56,7 @@ app.command("check", context_settings=_OVERRIDES)(check)
 app.command("play", context_settings=_OVERRIDES)(play)
 app.command("baseline", context_settings=_OVERRIDES)(baseline)
 app.command("train", context_settings=_OVERRIDES)(train)
+app.command("eval", context_settings=_OVERRIDES)(evaluate)
 app.command("submit", context_settings=_OVERRIDES)(submit)
 app.command("serve", context_settings=_OVERRIDES)(serve)
 app.add_typer(space_app)

@@ -91,7 +91,7 @@ class TrainDisplay:
         """Lines on how far an evaluation is."""
         from trl_envs.cli.evaluation import EvaluationProgress
 
-        yield EvaluationProgress(self._say, run.eval_dir / f"{name}.jsonl", name, episodes).tick
+        yield EvaluationProgress(self._say, run.eval_dir / f"{name}.jsonl", f"{name} training", episodes).tick
 
     def warned(self, sign: Sign) -> None:
         """The run shows a sign that it can't learn."""

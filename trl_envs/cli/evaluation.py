@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
+from trl_envs.cli.display import TrainDisplay
 from trl_envs.results.comparison import comparison_table
 from trl_envs.results.curves import build_curves
 from trl_envs.results.evaluation import Evaluation, read_evaluation
@@ -25,18 +27,18 @@ class EvaluationProgress:
     Args:
         say: Shows a line.
         path: The episodes; may not exist yet.
-        name: Of the evaluation.
+        who: Who plays or when, such as `before training`.
         episodes: How many there will be.
     """
 
-    def __init__(self, say: Callable[[str], None], path: Path, name: str, episodes: int) -> None:
+    def __init__(self, say: Callable[[str], None], path: Path, who: str, episodes: int) -> None:
         self._say = say
         self._tail = JsonLinesTail(path)
-        self._name = name
+        self._who = who
         self._episodes = episodes
         self._played = 0
         self._said = 0
-        say(f"eval     {name} training: starting, {episodes} episodes")
+        say(f"eval     {who}: starting, {episodes} episodes")
 
     def tick(self) -> None:
         """Looks what is new; to be called a few times a second."""
@@ -44,7 +46,16 @@ class EvaluationProgress:
         enough = self._played - self._said >= self._episodes / LINES
         if enough or (self._played >= self._episodes and self._said < self._played):
             self._said = self._played
-            self._say(f"eval     {self._name} training: {self._played}/{self._episodes} episodes")
+            self._say(f"eval     {self._who}: {self._played}/{self._episodes} episodes")
+
+
+class ContestProgress(TrainDisplay):
+    """Shows several evaluations on a console: their servers as a run's, then how far each player is."""
+
+    @contextmanager
+    def evaluating(self, run: RunDirectory, name: str, episodes: int) -> Iterator[Callable[[], None]]:
+        """Lines on how far a player is."""
+        yield EvaluationProgress(self._say, run.eval_dir / f"{name}.jsonl", name, episodes).tick
 
 
 def show_comparison(console: Console, run: RunDirectory) -> None:

@@ -25,15 +25,16 @@ from trl_envs.agent.targets import load_target
 from trl_envs.agent.terms import RewardTerm, build_terms
 from trl_envs.config.schema import TrainConfig
 from trl_envs.config.store import load_config
-from trl_envs.envs.episode import Episode
 from trl_envs.errors import TrainingFailed, TrlEnvError
 from trl_envs.evaluate import lints
 from trl_envs.evaluate.batches import PlaysEpisodes, ScoredEpisode, play_rows
 from trl_envs.evaluate.lints import Trial, Trials, find_lints, weighted_sum
+from trl_envs.evaluate.players import build_player
+from trl_envs.evaluate.sampling import Sampling
 from trl_envs.evaluate.scripted import ScriptedPlayer, do_nothing, stubborn
-from trl_envs.evaluate.summary import summarize
+from trl_envs.evaluate.summary import invalid_actions, summarize
 from trl_envs.evaluate.tools import async_loop
-from trl_envs.evaluate.worker import build_player, check_lost, run_factories
+from trl_envs.evaluate.worker import check_lost, run_factories
 from trl_envs.paths import make_importable
 from trl_envs.results.baseline import Baseline, EnvironmentBaseline, PlayerResult, write_baseline
 from trl_envs.results.episodes import EpisodeWriter
@@ -106,8 +107,6 @@ def play_baseline(run: RunDirectory, episodes: int, *, with_model: bool) -> Base
 
 def _model(config: TrainConfig, device: str, stack: ExitStack) -> PlaysEpisodes:
     import torch
-
-    from trl_envs.evaluate.generation import Sampling
 
     player = build_player(config, device, Sampling.of_run(config.grpo, config.eval.temperature), stack)
     torch.manual_seed(config.eval.seed)
@@ -187,18 +186,6 @@ class _Bench:
 
 def _trials(played: Sequence[ScoredEpisode]) -> list[Trial]:
     return [Trial(one.episode.seed, one.rollout.tool_calls, one.rewards) for one in played if one.episode.lost is None]
-
-
-def invalid_actions(episode: Episode, failed_calls: int) -> int:
-    """Calls that failed, or those that the game counted as invalid moves, if these are more.
-
-    Args:
-        episode: The played episode.
-        failed_calls: Calls whose result was an error.
-    """
-    facts = episode.facts
-    refused = facts["moves"] - facts["accepted"] if {"moves", "accepted"} <= set(facts) else facts.get("invalid", 0)
-    return max(failed_calls, int(refused))
 
 
 if __name__ == "__main__":

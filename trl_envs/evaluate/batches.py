@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from trl_envs.agent.dataset import build_rows
+from trl_envs.agent.dataset import build_rows, episode_seed
 from trl_envs.agent.terms import RewardTerm, reward_function
 from trl_envs.config.schema import EnvConfig
 from trl_envs.envs.episode import Episode
 from trl_envs.envs.game import end_episode
 from trl_envs.evaluate.loop import Rollout
+
+# No environment can have this before its name: names have no slash.
+EVALUATED = "eval"
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,9 @@ def evaluation_rows(name: str, env: EnvConfig, seed: int, episodes: int) -> list
         episodes: Number of rows.
     """
     trained = {row["seed"] for row in build_rows({name: env})}
-    # More than are needed: of so many seeds each trained one can stand for itself at most.
+    # Derived from another word than training's, so that no run of any length or seed shares them but by chance. Of so
+    # many seeds each trained one can stand for itself at most.
     spare = replace(env, seed=seed, episodes=episodes + len(trained))
-    return [row for row in build_rows({name: spare}) if row["seed"] not in trained][:episodes]
+    seeds = [episode_seed(seed, f"{EVALUATED}/{name}", index) for index in range(spare.episodes)]
+    rows = [{**row, "seed": seed} for row, seed in zip(build_rows({name: spare}), seeds, strict=True)]
+    return [row for row in rows if row["seed"] not in trained][:episodes]

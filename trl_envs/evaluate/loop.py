@@ -64,6 +64,7 @@ class Rollout:
         tool_failures: Those of them that ended in an error.
         rounds: Times that tools were called and the model went on.
         end: Why it ended; None while it goes on.
+        reported_tokens: Tokens behind the prompt as a server counts them that gives no ids.
     """
 
     row: Mapping[str, Any]
@@ -78,6 +79,12 @@ class Rollout:
     tool_failures: int = 0
     rounds: int = 0
     end: End | None = None
+    reported_tokens: int | None = None
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens behind the prompt, tool results included; None of a player without any."""
+        return len(self.completion_ids) if self.completion_ids else self.reported_tokens
 
     @property
     def episode(self) -> Episode:

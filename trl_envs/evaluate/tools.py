@@ -46,30 +46,32 @@ def call_tools(
     Returns:
         The tool messages, and how many of the calls failed.
     """
-    results: list[tuple[str, Any]] = []
-    waiting: list[tuple[str, Coroutine[Any, Any, Any]]] = []
+    results: list[tuple[Message, Any]] = []
+    waiting: list[tuple[Message, Coroutine[Any, Any, Any]]] = []
     failures = 0
     for call in calls:
         function = call.get("function") or {}
         name = str(function.get("name", call.get("name", "unknown")))
+        # A server tells calls apart by their ids; in training they have none.
+        asked: Message = {"role": "tool", "name": name, **({"tool_call_id": call["id"]} if "id" in call else {})}
         try:
             if call["type"] != "function":
                 raise ValueError(f"Unsupported tool call type: {call['type']}")
             if name not in tools:
                 raise ValueError(f"Tool {name} not found.")
             if inspect.iscoroutinefunction(tools[name]):
-                waiting.append((name, tools[name](**function["arguments"])))
+                waiting.append((asked, tools[name](**function["arguments"])))
             else:
-                results.append((name, tools[name](**function["arguments"])))
+                results.append((asked, tools[name](**function["arguments"])))
         except Exception as error:
             # Like TRL: the model is told, and goes on.
             failures += 1
-            results.append((name, {"error": str(error)}))
-    for (name, _), result in zip(waiting, _gathered([coroutine for _, coroutine in waiting], loop), strict=True):
+            results.append((asked, {"error": str(error)}))
+    for (asked, _), result in zip(waiting, _gathered([coroutine for _, coroutine in waiting], loop), strict=True):
         failed = isinstance(result, Exception)
         failures += failed
-        results.append((name, {"error": str(result)} if failed else result))
-    return [_message(name, result) for name, result in results], failures
+        results.append((asked, {"error": str(result)} if failed else result))
+    return [_message(asked, result) for asked, result in results], failures
 
 
 def _gathered(coroutines: list[Coroutine[Any, Any, Any]], loop: asyncio.AbstractEventLoop) -> list[Any]:
@@ -82,5 +84,5 @@ def _gathered(coroutines: list[Coroutine[Any, Any, Any]], loop: asyncio.Abstract
     return asyncio.run_coroutine_threadsafe(gather(), loop).result()
 
 
-def _message(name: str, result: Any) -> Message:
-    return {"role": "tool", "name": name, "content": result if isinstance(result, list) else str(result)}
+def _message(asked: Message, result: Any) -> Message:
+    return {**asked, "content": result if isinstance(result, list) else str(result)}

@@ -1,7 +1,8 @@
 """The evaluation child: `python -m trl_envs.evaluate.worker RUN_DIR --name before [--model PATH]`.
 
 It reads config.yaml and plan.json of the run directory, plays `eval.episodes` episodes of every environment on the
-servers that run already, and leaves eval/NAME.json and the episodes in eval/NAME.jsonl.
+servers that run already, and leaves eval/NAME.json and the episodes in eval/NAME.jsonl. `train` has one before and one
+after training, `eval` one for each player.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,26 +22,34 @@ from typing import TYPE_CHECKING, Any
 
 from trl_envs.agent.clock import EnvironmentClock
 from trl_envs.agent.environments import build_factories
+from trl_envs.agent.policies import SOLVER
+from trl_envs.agent.targets import load_target
 from trl_envs.agent.terms import RewardTerm, build_terms
-from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.schema import TrainConfig
 from trl_envs.config.store import load_config
 from trl_envs.config.token import token_for
 from trl_envs.errors import TrainingFailed, TrlEnvError
+from trl_envs.evaluate.players import (
+    LARGEST_BATCH,
+    POLICIES,
+    TRANSFORMERS,
+    VLLM,
+    Asked,
+    build_endpoint_player,
+    build_player,
+    build_scripted,
+)
+from trl_envs.evaluate.sampling import Sampling
+from trl_envs.evaluate.summary import GameTerms, summarize
 from trl_envs.paths import make_importable
 from trl_envs.results.episodes import EpisodeWriter
 from trl_envs.results.evaluation import Evaluation, forget_evaluation, write_evaluation
-from trl_envs.results.headstart import HOLD, wait_for_go
+from trl_envs.results.headstart import HOLD
 from trl_envs.results.outcome import Outcome
 from trl_envs.results.rundir import RunDirectory
 
 if TYPE_CHECKING:
-    from trl_envs.evaluate.batches import ScoredEpisode
-    from trl_envs.evaluate.generation import Sampling
-    from trl_envs.evaluate.loop import Player
-
-# A server may offer more sessions than a model's cache has room for sequences.
-LARGEST_BATCH = 64
+    from trl_envs.evaluate.batches import PlaysEpisodes, ScoredEpisode
 
 
 def main(arguments: list[str]) -> int:
@@ -51,13 +59,19 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m trl_envs.evaluate.worker", description=__doc__)
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--name", required=True, help="of the files under eval/, such as before")
-    parser.add_argument("--model", help="another model than the config's")
+    parser.add_argument("--model", help="another model than the config's; with --base-url its name there")
+    parser.add_argument("--backend", choices=(TRANSFORMERS, VLLM), default=TRANSFORMERS)
+    parser.add_argument("--policy", choices=POLICIES, help="a scripted player instead of a model")
+    parser.add_argument("--base-url", help="of an OpenAI-compatible endpoint that has the model")
+    parser.add_argument("--key-variable", default=Asked.key_variable, help="environment variable with its key")
+    parser.add_argument("--plain", action="store_true", help="send it only what OpenAI's own API knows")
     parser.add_argument(HOLD, action="store_true", help="import everything, then wait for the launcher's go")
     asked = parser.parse_args(arguments)
     run = RunDirectory(asked.run_dir)
     forget_evaluation(run, asked.name)
     try:
-        write_evaluation(run, evaluate(run, asked.name, asked.model, hold=asked.hold), asked.name)
+        player = Asked(asked.backend, asked.policy, asked.base_url, asked.key_variable, asked.plain)
+        write_evaluation(run, evaluate(run, asked.name, asked.model, player, hold=asked.hold), asked.name)
         return 0
     except TrlEnvError as error:
         if error.__cause__ is not None:
@@ -81,13 +95,16 @@ class _Table:
     terms: list[RewardTerm]
 
 
-def evaluate(run: RunDirectory, name: str, model: str | None = None, *, hold: bool = False) -> Evaluation:
+def evaluate(
+    run: RunDirectory, name: str, model: str | None = None, asked: Asked | None = None, *, hold: bool = False
+) -> Evaluation:
     """Plays and scores.
 
     Args:
         run: With config.yaml and plan.json; the plan's servers are running.
         name: Of the evaluation.
         model: As `model.path`; None takes the config's.
+        asked: Which player; None plays the model with transformers.
         hold: Whether to wait for the launcher's go before anything but libraries is loaded.
 
     Raises:
@@ -101,7 +118,7 @@ def evaluate(run: RunDirectory, name: str, model: str | None = None, *, hold: bo
     make_importable(plan["import_folders"])
     # Before torch is imported, so that a typo costs a second.
     table = _Table(config, plan, run_factories(config, plan), build_terms(config.envs))
-    return _evaluate(run, name, table, hold=hold)
+    return _evaluate(run, name, table, asked or Asked(), hold=hold)
 
 
 def run_factories(config: TrainConfig, plan: dict[str, Any]) -> dict[str, Callable[[], Any]]:
@@ -120,67 +137,55 @@ def run_factories(config: TrainConfig, plan: dict[str, Any]) -> dict[str, Callab
     )
 
 
-def _evaluate(run: RunDirectory, name: str, table: _Table, *, hold: bool) -> Evaluation:
-    import torch
-
-    from trl_envs.evaluate.generation import Sampling
-    from trl_envs.evaluate.summary import summarize
-
+def _evaluate(run: RunDirectory, name: str, table: _Table, asked: Asked, *, hold: bool) -> Evaluation:
     config = table.config
     sampling = Sampling.of_run(config.grpo, config.eval.temperature)
+    # Who plays the same game the same way every time makes one observation of it.
+    by_game = sampling.temperature == 0 if asked.policy is None else asked.policy == SOLVER
     episodes_file = run.eval_dir / f"{name}.jsonl"
     # An earlier attempt's episodes are no part of this evaluation.
     episodes_file.unlink(missing_ok=True)
     writer, results = EpisodeWriter(episodes_file), {}
     with ExitStack() as stack:
         stack.callback(writer.close)
-        player = build_player(config, table.plan["device"], sampling, stack, hold_for=run if hold else None)
+        player_of = _players(table, asked, sampling, stack, hold_for=run if hold else None)
         started = time.perf_counter()
-        for environment in config.envs:
-            # Each environment's draws are its own, however many episodes the one before it played.
-            torch.manual_seed(config.eval.seed)
-            played = _play(table, player, environment, name, writer)
-            results[environment] = summarize(environment, played, table.terms)
+        for environment, env in config.envs.items():
+            played = _play(table, player_of(environment), environment, name, writer)
+            target = load_target(env.environment["_target_"], f"envs.{environment}.environment._target_")
+            game = GameTerms.of(target)  # type: ignore[arg-type]
+            results[environment] = summarize(environment, played, table.terms, game, by_game=by_game)
         seconds = round(time.perf_counter() - started, 3)
-    return Evaluation(name, config.model.path, sampling.temperature, config.eval.seed, seconds, results)
+    model = asked.policy or config.model.path
+    return Evaluation(name, model, sampling.temperature, config.eval.seed, seconds, results, asked.described)
 
 
-def build_player(
-    config: TrainConfig, device: str, sampling: Sampling, stack: ExitStack, *, hold_for: RunDirectory | None = None
-) -> Player:
-    """The config's model, ready to play.
+def _players(
+    table: _Table, asked: Asked, sampling: Sampling, stack: ExitStack, *, hold_for: RunDirectory | None
+) -> Callable[[str], PlaysEpisodes]:
+    """Gives the player of each environment: a scripted one knows one game, a model plays all."""
+    config, policy = table.config, asked.policy
+    if policy is not None:
+        return lambda name: build_scripted(config, name, policy, table.factories[name], stack)
+    if asked.base_url is not None:
+        endpoint = build_endpoint_player(config, asked, sampling, stack)
+        return lambda name: endpoint
+    import torch
 
-    Args:
-        config: The run's config.
-        device: cpu, mps or cuda.
-        sampling: How tokens are chosen.
-        stack: Ends its threads.
-        hold_for: The run for whose go to wait before anything but libraries is loaded; None doesn't wait.
+    device = table.plan["device"]
+    player = build_player(config, device, sampling, stack, backend=asked.backend, hold_for=hold_for)
 
-    Raises:
-        ConfigError: It can't be loaded.
-    """
-    from transformers.utils.logging import disable_progress_bar
+    def seeded(name: str) -> PlaysEpisodes:
+        # Each environment's draws are its own, however many episodes the one before it played.
+        torch.manual_seed(config.eval.seed)
+        return player
 
-    from trl_envs.agent.chat import ChatFormat
-    from trl_envs.agent.models import load_tokenizer
-    from trl_envs.evaluate.generation import Generator, load_generating_model
-    from trl_envs.evaluate.loop import Limits, Player
-    from trl_envs.evaluate.tools import async_loop
-
-    if hold_for is not None:
-        wait_for_go(hold_for)
-    disable_progress_bar()
-    chat = ChatFormat(load_tokenizer(config.model), grpo_value(config.grpo, "chat_template_kwargs") or {})
-    generator = Generator(load_generating_model(config.model, device), chat.tokenizer, sampling)
-    limits = Limits(
-        grpo_value(config.grpo, "max_completion_length"), grpo_value(config.grpo, "max_tool_calling_iterations")
-    )
-    workers = stack.enter_context(ThreadPoolExecutor(config.rollout.concurrency or LARGEST_BATCH))
-    return Player(generator, chat, limits, workers, stack.enter_context(async_loop()))
+    return seeded
 
 
-def _play(table: _Table, player: Player, environment: str, name: str, writer: EpisodeWriter) -> list[ScoredEpisode]:
+def _play(
+    table: _Table, player: PlaysEpisodes, environment: str, name: str, writer: EpisodeWriter
+) -> list[ScoredEpisode]:
     """Plays all episodes of one environment and writes them down.
 
     Raises:
@@ -206,7 +211,7 @@ def _entry(one: ScoredEpisode, name: str) -> dict[str, Any]:
         "mode": name,
         **one.episode.as_dict(),
         "end": rollout.end,
-        "tokens": len(rollout.completion_ids),
+        "tokens": rollout.tokens,
         "messages": [*rollout.prompt, *rollout.completion],
     }
 

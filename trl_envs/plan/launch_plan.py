@@ -68,7 +68,7 @@ class LaunchPlan:
         trainer: The training worker.
         import_folders: Folders from which `_target_`s are imported.
         mix: Groups of each environment in a generation batch; None leaves them to chance.
-        evaluations: What plays `before` and `after` training, by that name; none if nobody asked for it.
+        evaluations: What plays `before` and `after` training, or the players of `trl-env eval`, by name.
         grpo: Fields of GRPOConfig that follow from the launch.
         engine: The vLLM server; None if the model generates in the trainer.
     """
@@ -88,9 +88,10 @@ class LaunchPlan:
     def processes(self) -> list[ProcessSpec]:
         """Processes in the order of their start."""
         servers = [env.process for env in self.environments.values() if env.process is not None]
-        before, after = ([self.evaluations[name]] if name in self.evaluations else [] for name in ("before", "after"))
+        before = [spec for name, spec in self.evaluations.items() if name == "before"]
+        others = [spec for name, spec in self.evaluations.items() if name != "before"]
         engine = [self.engine.process] if self.engine is not None else []
-        return [*servers, *engine, *before, self.trainer, *after]
+        return [*servers, *engine, *before, self.trainer, *others]
 
     def with_servers(self, environments: Mapping[str, EnvironmentPlan]) -> LaunchPlan:
         """The plan with what has been found out since about where these environments' sessions come from."""

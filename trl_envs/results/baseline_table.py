@@ -41,14 +41,21 @@ def _table(name: str, found: EnvironmentBaseline) -> Table:
     for label, figures in rows:
         if any(figure is not None for figure in figures.values()):
             counted = label in _COUNTS
-            table.add_row(Text(label), *(_cell(figure, counted=counted) for figure in figures.values()))
+            table.add_row(Text(label), *(estimate_cell(figure, counted=counted) for figure in figures.values()))
     table.caption = _caption(found.players)
     return table
 
 
-def _cell(figure: Estimate | None, *, counted: bool) -> Text:
+def estimate_cell(figure: Estimate | None, *, counted: bool, none: str = "unscored") -> Text:
+    """A figure in a table: mean, spread and interval.
+
+    Args:
+        figure: None leaves the cell empty.
+        counted: Whether it counts something: what happens to be 0 and 1 alone is no share then.
+        none: What to say where nothing has a value.
+    """
     if figure is None or figure.mean is None:
-        return Text("unscored" if figure is not None else "", "yellow")
+        return Text(none if figure is not None else "", "yellow")
     # Counts that happen to be 0 and 1 alone aren't shares, and have no interval of one.
     open_ended = figure.low is None or figure.high is None or (counted and figure.share)
     # A share says by itself how it varies.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from trl_envs.results.jsonlines import json_ready
@@ -26,6 +26,11 @@ class EnvironmentResult:
         tokens: Tokens behind the prompt, an episode, tool results included.
         tool_calls: Tool calls of all episodes together.
         tool_failures: Those of them that ended in an error.
+        games: Games that can be told apart; several seeds may be one game.
+        by_game: Whether estimates count each game once, with the mean of its episodes: who plays a game the same way
+            every time learns nothing from playing it twice.
+        figures: The game's own figures by name, such as guesses per win, over the episodes that have them.
+        reward: Weighted sum of the terms.
     """
 
     episodes: int
@@ -36,6 +41,10 @@ class EnvironmentResult:
     tokens: Estimate
     tool_calls: int
     tool_failures: int
+    games: int = 0
+    by_game: bool = False
+    figures: dict[str, Estimate] = field(default_factory=dict)
+    reward: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -43,12 +52,13 @@ class Evaluation:
     """One evaluation of one model.
 
     Args:
-        name: `before` or `after`.
-        model: Where the model was loaded from.
+        name: `before` or `after`, or that of a player of `trl-env eval`.
+        model: Where the model was loaded from, or what else played.
         temperature: Of sampling; 0 is greedy.
         seed: From which the episode seeds were derived.
         seconds: From the first reset to the last score.
         environments: Results by environment name.
+        backend: What generated: transformers, vllm, the URL of an endpoint, or a policy.
     """
 
     name: str
@@ -57,6 +67,7 @@ class Evaluation:
     seed: int
     seconds: float
     environments: dict[str, EnvironmentResult]
+    backend: str = "transformers"
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Evaluation:
@@ -66,10 +77,11 @@ class Evaluation:
 
 
 def _environment(data: Mapping[str, Any]) -> EnvironmentResult:
-    estimates = {name: Estimate(**data[name]) for name in ("turns", "tokens")}
-    wins = None if data["wins"] is None else Estimate(**data["wins"])
-    terms = {name: Estimate(**entry) for name, entry in data["terms"].items()}
-    return EnvironmentResult(**{**data, **estimates, "wins": wins, "terms": terms})
+    one = {name: Estimate(**data[name]) if data.get(name) else None for name in ("turns", "tokens", "wins", "reward")}
+    many = {
+        name: {key: Estimate(**entry) for key, entry in data.get(name, {}).items()} for name in ("terms", "figures")
+    }
+    return EnvironmentResult(**{**data, **one, **many})
 
 
 def write_evaluation(run: RunDirectory, evaluation: Evaluation | Outcome, name: str) -> None:
