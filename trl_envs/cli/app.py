@@ -13,6 +13,7 @@ from trl_envs.cli.check import check
 from trl_envs.cli.doctor import doctor
 from trl_envs.cli.list import list_recipes
 from trl_envs.cli.play import play
+from trl_envs.cli.rescore import rescore
 from trl_envs.cli.runs import runs
 from trl_envs.cli.serve import serve
 from trl_envs.cli.show import show
@@ -57,6 +58,7 @@ app.command("train", context_settings=_OVERRIDES)(train)
 app.command("submit", context_settings=_OVERRIDES)(submit)
 app.command("serve", context_settings=_OVERRIDES)(serve)
 app.add_typer(space_app)
+app.command("rescore", context_settings=_OVERRIDES)(rescore)
 app.command("runs")(runs)
 app.command("doctor")(doctor)
 
