@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from trl_envs.config.frozen import changed_config, literal
+from trl_envs.config.frozen import changed_config, flat_values
 from trl_envs.config.recipes import import_folders
 from trl_envs.config.schema import TrainConfig
 from trl_envs.config.store import load_config, to_yaml
@@ -20,6 +20,7 @@ from trl_envs.results.rescored import Rescored, read_rescored
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.runtime.supervisor import Supervisor
 
+_TERM = re.compile(r"envs\.[^.]+\.rewards(\.|$)")
 _EXAMPLE = "envs.NAME.rewards.TERM.weight=0.5"
 
 
@@ -78,25 +79,7 @@ def _refuse_others(before: TrainConfig, after: TrainConfig, hint: str) -> None:
     Raises:
         ConfigError: Something else than reward terms has changed.
     """
-    old, new = (_without_terms(config) for config in (before, after))
-    changed = [key for key in old if old[key] != new.get(key)] + [key for key in new if key not in old]
+    old, new = flat_values(before), flat_values(after)
+    changed = [key for key in {**old, **new} if old.get(key) != new.get(key) and not _TERM.match(key)]
     if changed:
         raise ConfigError(f"{', '.join(changed)} can't be changed for episodes that are played already", hint)
-
-
-def _without_terms(config: TrainConfig) -> dict[str, Any]:
-    """Every value of a config by its dotted key, those of reward terms left out."""
-    flat: dict[str, Any] = {}
-
-    def walk(prefix: str, value: Any) -> None:
-        if isinstance(value, dict) and value:
-            for key, entry in value.items():
-                walk(f"{prefix}.{key}" if prefix else str(key), entry)
-        else:
-            flat[prefix] = value
-
-    plain = literal(config)
-    for env in plain["envs"].values():  # type: ignore[attr-defined]
-        env.pop("rewards")
-    walk("", plain)
-    return flat

@@ -97,6 +97,10 @@ class TrainDisplay:
         """The run shows a sign that it can't learn."""
         self._say(f"warning: {sign.message}\n         try: {sign.hint}")
 
+    def reported(self, run: RunDirectory, problem: str) -> None:
+        """Where the report is."""
+        self._say(f"warning: the report isn't whole: {problem}" if problem else f"report   {run.report_file}")
+
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
