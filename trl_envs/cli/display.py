@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +52,9 @@ class TrainDisplay:
             f"batch    {batch.generation_batch} episodes at once: {batch.groups} groups of {batch.num_generations}, "
             f"{batch.sessions} sessions an environment"
         )
+
+        if "trackio" in plan.report_to:
+            self._say(f"watch    trackio show --project {shlex.quote(plan.project)}")
 
     def server_awaited(self, name: str, what: str) -> None:
         """Something that takes long is being done for the servers of an environment."""

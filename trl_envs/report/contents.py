@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,6 +90,7 @@ class RunContents:
         values: The same by dotted keys.
         overrides: As typed, an override a line.
         launch: How it was launched, and why so; empty of a run that got no plan.
+        watched: Where its live dashboard is, as a command; empty of a run without one.
         outcome: First, last and best values.
         outcome_caption: What they are of.
         compared: Before and after training; empty of a run that wasn't evaluated both times.
@@ -104,6 +106,7 @@ class RunContents:
     values: dict[str, Any]
     overrides: str
     launch: str
+    watched: str
     outcome: list[OutcomeRow]
     outcome_caption: str
     compared: list[ComparedTerm]
@@ -120,6 +123,7 @@ def read_contents(run: RunDirectory) -> RunContents:
     """
     if not run.config_file.is_file():
         raise ConfigError(f"{run.path} is no run directory", "trl-env runs lists the runs of a folder")
+    plan = _plan(run)
     config, summary = load_config(run.config_file), summarize_run(run)
     metrics = read_metrics(run.metrics_file)
     played = read_played(run.episodes_file, read_shape(run))
@@ -134,7 +138,10 @@ def read_contents(run: RunDirectory) -> RunContents:
         config=config,
         values=flat_values(config),
         overrides=run.overrides_file.read_text(encoding="utf-8") if run.overrides_file.exists() else "",
-        launch=_launch(run),
+        launch=f"{plan['mode']} on {plan['device']}: {plan['reason']}" if plan else "",
+        watched=f"trackio show --project {shlex.quote(plan['project'])}"
+        if "trackio" in plan.get("report_to", ())
+        else "",
         outcome=outcome_rows(metrics),
         outcome_caption=outcome_caption(metrics),
         compared=compare(*both) if evaluated else [],
@@ -144,12 +151,12 @@ def read_contents(run: RunDirectory) -> RunContents:
     )
 
 
-def _launch(run: RunDirectory) -> str:
+def _plan(run: RunDirectory) -> dict[str, Any]:
     try:
-        plan = json.loads(run.plan_file.read_text(encoding="utf-8"))
-        return f"{plan['mode']} on {plan['device']}: {plan['reason']}"
-    except (FileNotFoundError, ValueError, KeyError):
-        return ""
+        plan: dict[str, Any] = json.loads(run.plan_file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return plan
 
 
 def term_weights(config: TrainConfig) -> dict[str, float]:
