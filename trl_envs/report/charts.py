@@ -124,7 +124,7 @@ def _ticks(low: float, high: float, *, whole: bool = False) -> list[float]:
 def _label(value: float, apart: float = 0.0) -> str:
     """A number in few characters; a tick's as exact as the distance to the next one asks for."""
     size = apart or abs(value)
-    if size and (size < 1e-4 or abs(value) >= 1e6):
+    if size and (size < 0.99e-4 or abs(value) >= 1e6):
         return f"{value:.2g}"
     if apart:
         return f"{value:,.{max(0, -math.floor(math.log10(apart) + 1e-9))}f}"
