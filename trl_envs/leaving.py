@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 
 from trl_envs.plan.spec import ProcessSpec
+from trl_envs.report.contents import read_contents
 from trl_envs.report.page import write_page
+from trl_envs.results.panels import worth_drawing
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.runtime.supervisor import Supervisor
 
@@ -27,10 +29,11 @@ def leave_report(run: RunDirectory, *, picture: bool) -> str:
     # Inside, a signal is noted and nothing breaks off in the middle.
     with Supervisor(run.logs_dir) as supervisor:
         try:
-            write_page([run], run.report_file)
+            contents = read_contents(run)
+            write_page([contents], run.report_file)
         except Exception as error:
             return f"{run.report_file.name} can't be written: {type(error).__name__}: {error}"
-        if not picture:
+        if not picture or not worth_drawing(contents.panels):
             return ""
         spec = ProcessSpec("report", (sys.executable, "-m", "trl_envs.report.pictures", str(run.path)))
         child = supervisor.start(spec)

@@ -9,6 +9,7 @@ import pytest
 from tests.recorded import recorded_run
 from tests.report.browser import CHROMIUM, tab
 from tests.report.runs import evaluated_run, hostile_run
+from trl_envs.report.contents import read_contents
 from trl_envs.report.page import write_page
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: apt-get install chromium")
@@ -28,7 +29,7 @@ def test_the_browser_tells_of_errors_messages_and_missing_files(tmp_path: Path) 
 
 def test_reports_open_without_a_request_or_a_console_message(tmp_path: Path) -> None:
     page = tmp_path / "two.html"
-    write_page([evaluated_run(tmp_path), recorded_run(tmp_path, "multi_env")], page)
+    write_page([read_contents(run) for run in (evaluated_run(tmp_path), recorded_run(tmp_path, "multi_env"))], page)
     with tab(tmp_path / "profile") as opened:
         opened.open(page)
         charts = opened.value("document.querySelectorAll('svg.chart').length")
@@ -49,7 +50,7 @@ def test_reports_open_without_a_request_or_a_console_message(tmp_path: Path) -> 
 
 def test_nothing_that_a_model_writes_runs(tmp_path: Path) -> None:
     page = tmp_path / "hostile.html"
-    write_page([hostile_run(tmp_path)], page)
+    write_page([read_contents(hostile_run(tmp_path))], page)
     with tab(tmp_path / "profile") as opened:
         opened.open(page)
         title, pictures = opened.value("document.title"), opened.value("document.images.length")

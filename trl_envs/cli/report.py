@@ -30,6 +30,7 @@ def report(
     Prints where the page is. Exit codes: 0 written, 2 no run directory.
     """
     from trl_envs.errors import ConfigError
+    from trl_envs.report.contents import read_contents
     from trl_envs.report.page import write_page
     from trl_envs.report.pictures import draw_run
     from trl_envs.results.rundir import RunDirectory
@@ -38,7 +39,7 @@ def report(
     default = runs[0].report_file if len(runs) == 1 else runs[0].path / f"report-with-{runs[1].name}.html"
     path = default if out is None else out.expanduser().absolute()
     try:
-        write_page(runs, path)
+        write_page([read_contents(one) for one in runs], path)
         for one in runs:
             draw_run(one)
     except OSError as error:

@@ -12,9 +12,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from trl_envs.report.charts import BOX, Chart, build_chart
-from trl_envs.report.contents import RunContents, read_contents
+from trl_envs.report.contents import RunContents
 from trl_envs.results.panels import Topic
-from trl_envs.results.rundir import RunDirectory, write_whole
+from trl_envs.results.rundir import write_whole
 from trl_envs.results.tables import format_duration
 
 _FOLDER = Path(__file__).parent / "template"
@@ -34,18 +34,17 @@ class Difference:
     values: list[str | None]
 
 
-def write_page(runs: Sequence[RunDirectory], path: Path) -> None:
+def write_page(runs: Sequence[RunContents], path: Path) -> None:
     """Writes the report of one run, or of two beside each other, whole or not at all.
 
     Args:
-        runs: Their directories.
+        runs: What is said of each.
         path: The file; replaced if it is there.
 
     Raises:
-        ConfigError: One of them is no run directory.
         OSError: The file can't be written.
     """
-    page = render([read_contents(run) for run in runs])
+    page = render(runs)
     # Half a surrogate pair, which a model may well produce, can't be written.
     write_whole(path, page.encode("utf-8", errors="replace").decode("utf-8"))
 

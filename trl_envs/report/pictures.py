@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from trl_envs.report.contents import read_contents
-from trl_envs.results.curves import FEWEST_STEPS
-from trl_envs.results.panels import Panel
+from trl_envs.results.panels import Panel, worth_drawing
 from trl_envs.results.rundir import RunDirectory
 
 _COLUMNS = 2
@@ -37,7 +36,7 @@ def main(arguments: list[str]) -> int:
 def draw_run(run: RunDirectory) -> None:
     """Draws a run's panels into its directory; nothing for a run of few steps."""
     panels = read_contents(run).panels
-    if any(len(panel.steps) >= FEWEST_STEPS for panel in panels):
+    if worth_drawing(panels):
         draw_panels(panels, run.curve_file, run.name)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
-from trl_envs.results.curves import smooth
+from trl_envs.results.curves import FEWEST_STEPS, smooth
 from trl_envs.results.metrics import number_of, term_of
 from trl_envs.results.played import Played, groups_of, weighted_sum
 
@@ -84,6 +84,11 @@ def build_panels(metrics: Sequence[Line], played: Sequence[Played], weights: Map
         panels.append(_drawn("reward", f"{title}: spread", points))
     panels += [_panel(lines, figure) for figure in _FIGURES if figure.key != "episodes/lost" or _any(lines, figure.key)]
     return [panel for panel in panels if panel.steps]
+
+
+def worth_drawing(panels: Sequence[Panel]) -> bool:
+    """Whether any has enough steps to say something."""
+    return any(len(panel.steps) >= FEWEST_STEPS for panel in panels)
 
 
 def spread_within_groups(played: Sequence[Played], weights: Mapping[str, float]) -> dict[str, dict[int, float]]:
