@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "results": set(),
     # What came of a run, read from its directory. It draws games from records, and knows nothing of playing them.
     "report": {"config", "envs", "results"},
-    "leaving": {"plan", "report", "results", "runtime"},
+    "leaving": {"config", "plan", "report", "results", "runtime"},
     "stage": {"config", "plan", "preflight", "runtime", "servers", "results"},
     "launch": {"stage", "leaving", "config", "machine", "plan", "preflight", "runtime", "servers", "results"},
     "rehearse": {"launch", "stage", "config", "machine", "plan", "preflight", "results", "runtime"},

@@ -8,15 +8,16 @@ from pathlib import Path
 
 from tests.recorded import bare_run, end_run
 from tests.report.runs import evaluated_run
+from trl_envs.config.store import load_config
 from trl_envs.leaving import leave_report
 
 
 def test_a_run_leaves_a_page_and_a_picture_and_one_that_was_interrupted_the_page_alone(tmp_path: Path) -> None:
     run = evaluated_run(tmp_path)
-    assert leave_report(run, picture=False) == ""
+    assert leave_report(run, load_config(run.config_file), picture=False) == ""
     assert run.report_file.read_text().startswith("<!doctype html>")
     assert not run.curve_file.exists()
-    assert leave_report(run, picture=True) == ""
+    assert leave_report(run, load_config(run.config_file), picture=True) == ""
     assert run.curve_file.read_bytes().startswith(b"\x89PNG")
     assert (run.logs_dir / "report.log").is_file()
 
@@ -25,10 +26,10 @@ def test_what_cannot_be_written_is_said_and_ends_nothing(tmp_path: Path) -> None
     run = bare_run(tmp_path, "catch")
     end_run(run, "finished", 0)
     run.report_file.mkdir()
-    assert leave_report(run, picture=False).startswith("report.html can't be written: ")
+    assert leave_report(run, load_config(run.config_file), picture=False).startswith("report.html can't be written: ")
     drawn = evaluated_run(tmp_path, name="drawn")
     drawn.curve_file.mkdir()
-    problem = leave_report(drawn, picture=True)
+    problem = leave_report(drawn, load_config(drawn.config_file), picture=True)
     assert problem.startswith("curve.png can't be drawn: exit code 1, see ")
     assert "IsADirectoryError" in (drawn.logs_dir / "report.log").read_text()
 

@@ -217,7 +217,7 @@ def _carry_out(
         record.signs = [asdict(sign) for sign in watch.signs]
         _count(run, record)
         write_record(run, record)
-        display.reported(run, leave_report(run, picture=record.status != "interrupted"))
+        display.reported(run, leave_report(run, composed.config, picture=record.status != "interrupted"))
     return record
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from trl_envs.config.schema import TrainConfig
 from trl_envs.plan.spec import ProcessSpec
 from trl_envs.report.contents import read_contents
 from trl_envs.report.page import write_page
@@ -12,11 +13,12 @@ from trl_envs.results.rundir import RunDirectory
 from trl_envs.runtime.supervisor import Supervisor
 
 
-def leave_report(run: RunDirectory, *, picture: bool) -> str:
+def leave_report(run: RunDirectory, config: TrainConfig, *, picture: bool) -> str:
     """Writes report.html and curve.png; the run's outcome stays what it was, whatever happens here.
 
     Args:
         run: The run's directory, its record written.
+        config: The run's.
         picture: Whether to draw curve.png too, which takes a child and two seconds: not for somebody who has pressed
             Ctrl-C and waits.
 
@@ -29,7 +31,7 @@ def leave_report(run: RunDirectory, *, picture: bool) -> str:
     # Inside, a signal is noted and nothing breaks off in the middle.
     with Supervisor(run.logs_dir) as supervisor:
         try:
-            contents = read_contents(run)
+            contents = read_contents(run, config)
             write_page([contents], run.report_file)
         except Exception as error:
             return f"{run.report_file.name} can't be written: {type(error).__name__}: {error}"

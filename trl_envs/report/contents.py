@@ -115,8 +115,12 @@ class RunContents:
     episodes: list[EpisodeCard]
 
 
-def read_contents(run: RunDirectory) -> RunContents:
+def read_contents(run: RunDirectory, config: TrainConfig | None = None) -> RunContents:
     """Reads a run, however far it came.
+
+    Args:
+        run: Its directory.
+        config: Its config, for a launcher that has it and hurries; None reads config.yaml.
 
     Raises:
         ConfigError: It is no run directory.
@@ -124,7 +128,8 @@ def read_contents(run: RunDirectory) -> RunContents:
     if not run.config_file.is_file():
         raise ConfigError(f"{run.path} is no run directory", "trl-env runs lists the runs of a folder")
     plan = _plan(run)
-    config, summary = load_config(run.config_file), summarize_run(run)
+    config = config or load_config(run.config_file)
+    summary = summarize_run(run)
     metrics = read_metrics(run.metrics_file)
     played = read_played(run.episodes_file, read_shape(run))
     weights = term_weights(config)

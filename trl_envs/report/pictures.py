@@ -55,10 +55,10 @@ def draw_panels(panels: Sequence[Panel], path: Path, title: str) -> None:
     FigureCanvasAgg(figure)
     # A dollar sign would begin a formula.
     figure.suptitle(title.replace("$", r"\$"))
-    axes = figure.subplots(rows, _COLUMNS, squeeze=False).flat
+    axes = list(figure.subplots(rows, _COLUMNS, squeeze=False).flat)
     for axis, panel in zip(axes, panels, strict=False):
         _draw(axis, panel)
-    for axis in list(axes)[len(panels) :]:
+    for axis in axes[len(panels) :]:
         axis.set_axis_off()
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -75,6 +75,8 @@ def _draw(axis: Axes, panel: Panel) -> None:
     axis.plot(panel.steps, panel.smoothed, color="#1f4e79", linewidth=2.0)
     axis.set_title(panel.title.replace("$", r"\$"), fontsize=10, loc="left")
     axis.grid(alpha=0.3)
+    if not any(panel.values):
+        axis.set_ylim(0, 1)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
