@@ -22,12 +22,13 @@ def panel(
     [
         ([0.3, 0.9], ["0.2", "0.4", "0.6", "0.8", "1.0"]),
         ([0.3071, 0.3074], ["0.3071", "0.3072", "0.3073", "0.3074"]),
+        ([0.30712, 0.30718], ["0.30712", "0.30714", "0.30716", "0.30718"]),
         ([0.0, 0.0], ["0.0", "0.5", "1.0"]),
         ([-0.2, 0.1], ["-0.2", "-0.1", "0.0", "0.1"]),
         ([900.0, 5200.0], ["0", "2,000", "4,000", "6,000"]),
         ([1e-6, 1e-6], ["5e-07", "1e-06", "1.5e-06"]),
     ],
-    ids=["share", "close", "zero", "signs", "thousands", "tiny"],
+    ids=["share", "close", "closer", "zero", "signs", "thousands", "tiny"],
 )
 def test_ticks_are_round_distinct_and_around_the_values(values: list[float], labels: list[str]) -> None:
     chart = build_chart([(0, panel(values))])

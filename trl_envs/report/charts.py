@@ -125,7 +125,8 @@ def _label(value: float, apart: float = 0.0) -> str:
     """A number in few characters; a tick's as exact as the distance to the next one asks for."""
     size = apart or abs(value)
     if size and (size < 0.99e-4 or abs(value) >= 1e6):
-        return f"{value:.2g}"
+        digits = math.floor(math.log10(abs(value) or size)) - math.floor(math.log10(size) + 1e-9) + 1
+        return f"{value:.{digits if apart else 2}g}"
     if apart:
         return f"{value:,.{max(0, -math.floor(math.log10(apart) + 1e-9))}f}"
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

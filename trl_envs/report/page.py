@@ -67,9 +67,7 @@ def render(runs: Sequence[RunContents]) -> str:
         style=(_FOLDER / "report.css").read_text(encoding="utf-8"),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        topics=[
-            (topic, heading, charts) for topic, heading in _TOPICS.items() if (charts := build_charts(runs, topic))
-        ],
+        topics=[(heading, charts) for topic, heading in _TOPICS.items() if (charts := build_charts(runs, topic))],
         differences=differences(runs),
         labels=list(dict.fromkeys(row.label for one in runs for row in one.outcome)),
         packages=list(dict.fromkeys(name for one in runs if one.record for name in one.record.versions)),
