@@ -64,8 +64,8 @@ def test_a_recorded_run_shows_its_terms_curves_games_and_config(tmp_path: Path, 
     page = page_of(run)
     titles = [found["aria-label"] for found in page.having("chart")]
     terms = {name for episode in read_episodes(run.episodes_file) for name in episode["rewards"]}
-    assert {"reward", "reward: spread", "tokens per episode", "share of tool calls that failed",
-            "seconds in environments", *terms, *(f"{term}: spread" for term in terms)} <= set(titles)  # fmt: skip
+    assert {"reward", "reward: spread", "tokens per episode", "failed calls (share)",
+            "environment (seconds)", *terms, *(f"{term}: spread" for term in terms)} <= set(titles)  # fmt: skip
     assert "finished" in page.text and f"recipe={recipe}" in page.text and "1.16.0" in page.text
     assert "Before and after" not in page.text
     drawn = {"catch": ["catch"], "echo": [], "multi_env": ["catch", "tiles"], "sudoku": ["sudoku"], "wordle": ["tiles"]}

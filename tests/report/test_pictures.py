@@ -18,7 +18,7 @@ def test_the_picture_is_a_png_that_grows_with_its_panels(tmp_path: Path) -> None
     run = evaluated_run(tmp_path)
     draw_run(run)
     panels = read_contents(run).panels
-    assert [panel.title for panel in panels] == ["reward", "catch.caught", "seconds in environments"]
+    assert [panel.title for panel in panels] == ["reward", "catch.caught", "environment (seconds)"]
     draw_panels(panels[:1], tmp_path / "one.png", "a run of $5")
     with Image.open(run.curve_file) as three, Image.open(tmp_path / "one.png") as one:
         three.load()

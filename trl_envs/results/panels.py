@@ -53,14 +53,14 @@ class _Figure:
 _FIGURES = (
     _Figure("episodes", "tokens per episode", "completions/mean_length",
             "completions/min_length", "completions/max_length"),
-    _Figure("episodes", "share of episodes cut off", "completions/clipped_ratio"),
+    _Figure("episodes", "cut off (share)", "completions/clipped_ratio"),
     _Figure("episodes", "tool calls per episode", "tools/call_frequency"),
-    _Figure("episodes", "share of tool calls that failed", "tools/failure_frequency"),
+    _Figure("episodes", "failed calls (share)", "tools/failure_frequency"),
     _Figure("episodes", "episodes lost", "episodes/lost"),
-    _Figure("time", "seconds in environments", "time/environment_s"),
-    _Figure("time", "seconds in generation", "time/generation_s"),
-    _Figure("time", "seconds in optimization", "time/optimization_s"),
-    _Figure("policy", "entropy (nats per token)", "entropy"),
+    _Figure("time", "environment (seconds)", "time/environment_s"),
+    _Figure("time", "generation (seconds)", "time/generation_s"),
+    _Figure("time", "optimization (seconds)", "time/optimization_s"),
+    _Figure("policy", "entropy (nats)", "entropy"),
     _Figure("policy", "learning rate", "learning_rate"),
 )  # fmt: skip
 
