@@ -45,6 +45,7 @@ def test_a_smoke_run_trains_and_leaves_a_record(smoke: tuple[str, Path, str]) ->
         assert (path / name).is_file(), name
     assert (path / "overrides.txt").read_text() == f"recipe={recipe}\npreset=smoke\n"
     assert (path / "model" / "model.safetensors").is_file()
+    assert f"<h1>{path.name}</h1>" in (path / "report.html").read_text()
     assert (path / "model" / "tokenizer.json").is_file()
     assert_nothing_is_left(path)
 
@@ -129,6 +130,8 @@ def test_a_signal_during_training_leaves_nothing_behind(tmp_path: Path, signum: 
     record = json.loads((path / "record.json").read_text())
     assert (record["status"], record["exit_code"]) == ("interrupted", code)
     assert record["global_step"] >= 1
+    assert f"report   {path / 'report.html'}" in err
+    assert "interrupted" in (path / "report.html").read_text()
 
 
 def test_a_trainer_that_is_killed_ends_the_run_with_its_cause(tmp_path: Path) -> None:
@@ -142,6 +145,7 @@ def test_a_trainer_that_is_killed_ends_the_run_with_its_cause(tmp_path: Path) ->
         process.kill()
     assert process.returncode == 4
     assert "the trainer ended before the run did: killed by SIGKILL" in err
+    assert "killed by SIGKILL" in (path / "report.html").read_text()
     assert_nothing_is_left(path)
 
 

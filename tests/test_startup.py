@@ -39,6 +39,8 @@ def test_help_loads_neither_hydra_nor_anything_heavy() -> None:
         ("show", "recipe=catch"),
         ("train", "recipe=catch", "preset=smoke", "--dry-run"),
         ("runs",),
+        ("report", "nowhere"),
+        ("rescore", "nowhere"),
         ("train", "recipe=catchh"),
     ],
 )

@@ -58,6 +58,7 @@ def test_wheel_and_sdist_hold_configs_recipes_and_the_tiny_agent(dist: Path) -> 
         "trl_envs/recipes/catch.yaml",
         "trl_envs/agent/tiny/model/model.safetensors",
         "trl_envs/agent/tiny/model/tokenizer.json",
+        "trl_envs/report/template/report.html",
     }
     assert wanted <= names
     assert not any(name.startswith(("tests/", "configs/", "recipes/")) for name in names)

@@ -17,6 +17,7 @@ from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.resume import resumed
 from trl_envs.config.store import to_yaml
 from trl_envs.errors import ConfigError, Interrupted, ProcessExited, TrlEnvError
+from trl_envs.leaving import leave_report
 from trl_envs.machine import (
     accelerate_configs,
     cpus,
@@ -37,7 +38,6 @@ from trl_envs.preflight.findings import Report, raise_errors
 from trl_envs.preflight.rules import check_static
 from trl_envs.preflight.versions import ASKING, CHECKED
 from trl_envs.results.comparison import describe_evaluations
-from trl_envs.results.curves import draw_run
 from trl_envs.results.episodes import count_episodes
 from trl_envs.results.metrics import read_metrics
 from trl_envs.results.record import RunRecord, RunStatus, write_record
@@ -217,7 +217,7 @@ def _carry_out(
         record.signs = [asdict(sign) for sign in watch.signs]
         _count(run, record)
         write_record(run, record)
-    draw_run(run)
+        display.reported(run, leave_report(run, composed.config, picture=record.status != "interrupted"))
     return record
 
 

@@ -58,6 +58,9 @@ class Display(Protocol):
     def warned(self, sign: Sign) -> None:
         """The run shows a sign that it can't learn."""
 
+    def reported(self, run: RunDirectory, problem: str) -> None:
+        """The report of a run that has ended is written, or `problem` says why not."""
+
     def evaluating(self, run: RunDirectory, name: str, episodes: int) -> AbstractContextManager[Callable[[], None]]:
         """Around an evaluation of so many episodes; gives what is to be called a few times a second."""
 

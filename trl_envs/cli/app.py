@@ -14,6 +14,8 @@ from trl_envs.cli.doctor import doctor
 from trl_envs.cli.eval import evaluate
 from trl_envs.cli.list import list_recipes
 from trl_envs.cli.play import play
+from trl_envs.cli.report import report
+from trl_envs.cli.rescore import rescore
 from trl_envs.cli.runs import runs
 from trl_envs.cli.serve import serve
 from trl_envs.cli.show import show
@@ -33,6 +35,8 @@ A recipe names an environment, its reward terms and the GRPO numbers; overrides 
     trl-env baseline recipe=catch                         what random play and a solver score; is the reward sound?
     trl-env train recipe=catch preset=smoke               two steps of a tiny model on a CPU
     trl-env eval recipe=catch --model tiny --policy random          what each scores on the same games
+    trl-env report RUN_DIR                                what came of a run, as a page; two runs beside each other
+    trl-env rescore RUN_DIR KEY=VALUE                     what its episodes would have scored by other reward terms
     trl-env show recipe=catch grpo.learning_rate=1e-6     the whole config, without running it
     trl-env train recipe=wordle model=Qwen/Qwen3-1.7B grpo.max_steps=20
 
@@ -60,6 +64,8 @@ app.command("eval", context_settings=_OVERRIDES)(evaluate)
 app.command("submit", context_settings=_OVERRIDES)(submit)
 app.command("serve", context_settings=_OVERRIDES)(serve)
 app.add_typer(space_app)
+app.command("report")(report)
+app.command("rescore", context_settings=_OVERRIDES)(rescore)
 app.command("runs")(runs)
 app.command("doctor")(doctor)
 

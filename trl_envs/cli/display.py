@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +53,9 @@ class TrainDisplay:
             f"{batch.sessions} sessions an environment"
         )
 
+        if "trackio" in plan.report_to:
+            self._say(f"watch    trackio show --project {shlex.quote(plan.project)}")
+
     def server_awaited(self, name: str, what: str) -> None:
         """Something that takes long is being done for the servers of an environment."""
         self._say(f"server   {name}: {what}")
@@ -96,6 +100,10 @@ class TrainDisplay:
     def warned(self, sign: Sign) -> None:
         """The run shows a sign that it can't learn."""
         self._say(f"warning: {sign.message}\n         try: {sign.hint}")
+
+    def reported(self, run: RunDirectory, problem: str) -> None:
+        """Where the report is."""
+        self._say(f"warning: the report isn't whole: {problem}" if problem else f"report   {run.report_file}")
 
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -56,6 +57,21 @@ def literal(config: TrainConfig) -> dict[str, object]:
     """Plain containers in which OmegaConf takes no text for an interpolation."""
     plain: dict[str, object] = escaped(to_plain(config))
     return plain
+
+
+def flat_values(config: TrainConfig) -> dict[str, Any]:
+    """Every value of a config by its dotted key; lists and empty groups are values."""
+    flat: dict[str, Any] = {}
+
+    def walk(prefix: str, value: Any) -> None:
+        if isinstance(value, dict) and value:
+            for key, entry in value.items():
+                walk(f"{prefix}.{key}" if prefix else str(key), entry)
+        else:
+            flat[prefix] = value
+
+    walk("", to_plain(config))
+    return flat
 
 
 def _mode(choice: Choice, reason: str, hint: str) -> Setting:

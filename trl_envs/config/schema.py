@@ -198,11 +198,12 @@ class LoggingConfig:
     """Where metrics go beside the run directory.
 
     Args:
-        report_to: Names that transformers knows, such as trackio or wandb.
+        report_to: Names that transformers knows, such as trackio or wandb; null is trackio where it is installed, an
+            empty list is nowhere.
         project: Name of the project there.
     """
 
-    report_to: list[str] = field(default_factory=list)
+    report_to: list[str] | None = None
     project: str = "trl-env"
 
 

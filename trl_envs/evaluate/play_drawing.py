@@ -9,20 +9,19 @@ from rich.text import Text
 
 from trl_envs.envs.catch import CatchEnv
 from trl_envs.envs.catch.environment import COLUMNS, ROWS
-from trl_envs.envs.episode import Episode, Event
+from trl_envs.envs.catch.reading import read_places
+from trl_envs.envs.episode import Episode
 from trl_envs.envs.sudoku import SudokuEnv
 from trl_envs.envs.sudoku.grid import BOX, SIZE, Grid
 from trl_envs.envs.wordle import WordleEnv
 from trl_envs.envs.wordle.environment import FEEDBACK
+from trl_envs.envs.wordle.reading import taken_guess
 
 TILES = {"G": "bold white on green", "Y": "bold black on yellow", "X": "bold white on grey37"}
 # Without colours: in place, elsewhere in the word, not in it.
 PLAIN_TILES = {"G": "[{}]", "Y": "({})", "X": " {} "}
 LEGEND = "[A] in place, (A) elsewhere in the word"
 _ECHO = re.compile(r"^\[GAME\] (?:\[\w+\]|You submitted \[\w+\]\.)\n?", re.MULTILINE)
-# What the tool says of the secret word.
-_FOUND = "Correct, that is the secret word."
-_PLACES = re.compile(r"Ball: column (\d+)\. Paddle: column (\d+)\..*Moves left: (\d+)\.", re.DOTALL)
 
 
 class Picture:
@@ -49,12 +48,12 @@ class Picture:
             return self._wordle(text, episode)
         if isinstance(self._environment, SudokuEnv) and episode.facts:
             return self._sudoku(text, episode)
-        places = _PLACES.search(text) if isinstance(self._environment, CatchEnv) else None
-        return (text, None) if places is None else (text, catch_board(*map(int, places.groups())))
+        places = read_places(text) if isinstance(self._environment, CatchEnv) else None
+        return (text, None) if places is None else (text, catch_board(*places))
 
     def _wordle(self, text: str, episode: Episode) -> tuple[str, Text | None]:
-        rows = [row for event in episode.events if (row := _guess(event))]
-        if not episode.events or _guess(episode.events[-1]) is None:
+        rows = [row for event in episode.events if (row := taken_guess(event))]
+        if not episode.events or taken_guess(episode.events[-1]) is None:
             return text, None
         shown = rows if self._coloured else rows[-1:]
         drawing = Text("\n").join(wordle_row(*row, coloured=self._coloured) for row in shown)
@@ -71,18 +70,6 @@ class Picture:
         last = [(event.arguments.get("row"), event.arguments.get("column")) for event in episode.events[-1:]]
         drawing = sudoku_grid(grid, self._clues, last[0] if last else None, coloured=self._coloured)
         return (before + after).strip() if shown else text, drawing
-
-
-def _guess(event: Event) -> tuple[str, str] | None:
-    """Letters and colours of a guess that was taken; None for another."""
-    found = FEEDBACK.search(event.result or "")
-    if found is not None:
-        return found[1], found[2]
-    if event.result is None or _FOUND not in event.result:
-        return None
-    # The server says nothing of a word that is right.
-    word = str(event.arguments.get("guess", "")).strip(" []").upper()
-    return word, "G" * len(word)
 
 
 def wordle_row(word: str, colours: str, *, coloured: bool) -> Text:

@@ -75,7 +75,15 @@ def build_plan(config: TrainConfig, facts: MachineFacts, run_dir: Path, import_f
         evaluations=_evaluations(run_dir, variables | _one_gpu(split)) if evaluated else {},
         grpo=derived_fields(config, facts, mode, batch, split, engine),
         engine=engine,
+        report_to=_reporters(config, facts),
+        project=config.logging.project,
     )
+
+
+def _reporters(config: TrainConfig, facts: MachineFacts) -> tuple[str, ...]:
+    if config.logging.report_to is not None:
+        return tuple(config.logging.report_to)
+    return ("trackio",) if facts.versions.get("trackio") else ()
 
 
 def _evaluations(run_dir: Path, variables: Mapping[str, str]) -> dict[str, ProcessSpec]:

@@ -71,6 +71,8 @@ class LaunchPlan:
         evaluations: What plays `before` and `after` training, or the players of `trl-env eval`, by name.
         grpo: Fields of GRPOConfig that follow from the launch.
         engine: The vLLM server; None if the model generates in the trainer.
+        report_to: Where metrics go beside the run directory, by transformers' names.
+        project: Name of the project there.
     """
 
     mode: str
@@ -84,6 +86,8 @@ class LaunchPlan:
     evaluations: Mapping[str, ProcessSpec] = field(default_factory=dict)
     grpo: Mapping[str, Any] = field(default_factory=dict)
     engine: EnginePlan | None = None
+    report_to: tuple[str, ...] = ()
+    project: str = ""
 
     def processes(self) -> list[ProcessSpec]:
         """Processes in the order of their start."""

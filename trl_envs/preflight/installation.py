@@ -13,7 +13,7 @@ from trl_envs.preflight.versions import ASKING, CHECKED, WINDOWS, describe, in_w
 
 EXTRAS = {
     "vllm": "vLLM generates on the GPU, several times faster than transformers (launch=colocate)",
-    "trackio": "live dashboards of a run (logging.report_to=[trackio])",
+    "trackio": "live dashboards of a run, without asking (logging.report_to=[] leaves them out)",
 }
 
 

@@ -92,7 +92,7 @@ def _other_problems(config: TrainConfig) -> Iterator[Problem]:
         if not share >= 0:
             yield Problem(f"mix.{name}", f"mix.{name}={share:g} is no share", f"set mix.{name}=1, or mix=null")
     known = reporters()
-    for name in config.logging.report_to:
+    for name in config.logging.report_to or ():
         if known and name not in (*known, "all", "none"):
             message = f"logging.report_to: {name!r} is none of {', '.join(known)}"
             hint = f"did you mean 'logging.report_to=[{nearest(name, known)}]'?"

@@ -19,8 +19,8 @@ WINDOWS = {
     "mcp": ((1, 24), (2, 0)),
     "vllm": ((0, 28), (0, 30)),
 }
-# Looked up once for a run; DeepSpeed is needed by launch.accelerate=zero2 and zero3 alone.
-CHECKED = (*WINDOWS, "accelerate", "fastmcp", "deepspeed")
+# Looked up once for a run; DeepSpeed is needed by launch.accelerate=zero2 and zero3 alone, and Trackio by nothing.
+CHECKED = (*WINDOWS, "accelerate", "fastmcp", "deepspeed", "trackio")
 # Whose own requirements are held against what is installed: vLLM for one is built for exactly one release of torch.
 ASKING = ("trl", "openenv", "fastmcp", "transformers", "accelerate", "vllm")
 

@@ -82,7 +82,7 @@ def comparison_table(before: Evaluation, after: Evaluation) -> Table:
             Text("" if change.value is None else f"{change.value:+.3f}", style),
             Text(interval, style),
         )
-    table.caption = _caption((before, after))
+    table.caption = comparison_caption((before, after))
     return table
 
 
@@ -90,7 +90,8 @@ def _mean(value: Estimate) -> str:
     return "unscored" if value.mean is None else f"{value.mean:.3f}"
 
 
-def _caption(evaluations: Sequence[Evaluation]) -> str:
+def comparison_caption(evaluations: Sequence[Evaluation]) -> str:
+    """What was played to find out, and how."""
     first = evaluations[0]
     results = [result for one in evaluations for result in one.environments.values()]
     each = sorted({str(result.episodes) for result in results})

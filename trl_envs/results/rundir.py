@@ -127,8 +127,13 @@ class RunDirectory:
 
     @property
     def curve_file(self) -> Path:
-        """The reward over the steps as a picture, see curves.py."""
+        """What changed over the steps as a picture, see panels.py."""
         return self.path / "curve.png"
+
+    @property
+    def report_file(self) -> Path:
+        """What came of the run, as a page for a browser."""
+        return self.path / "report.html"
 
     def checkpoints(self) -> list[Path]:
         """The trainer's `checkpoint-N` folders, the latest last."""

@@ -38,47 +38,79 @@ _ROWS = (
 )
 
 
-def outcome_table(metrics: Sequence[Mapping[str, Any]]) -> Table:
+@dataclass(frozen=True)
+class OutcomeRow:
+    """One line of the outcome, as text; empty where there is nothing to say.
+
+    Args:
+        label: Of the term or figure.
+        first: At the first step at which it was logged.
+        last: At the last one.
+        best: The best, and its step.
+        total: Over all steps.
+        bad: Whether the total is something to worry about.
+        unscored: Whether it was logged and never had a value.
+    """
+
+    label: str
+    first: str = ""
+    last: str = ""
+    best: str = ""
+    total: str = ""
+    bad: bool = False
+    unscored: bool = False
+
+
+def outcome_rows(metrics: Sequence[Mapping[str, Any]]) -> list[OutcomeRow]:
     """First, last and best logged value of every reward term and of what else matters, at the end of a run.
 
     Args:
         metrics: As `read_metrics` gives them. Values that are null (unscored) are passed over.
     """
     terms = sorted({term for line in metrics for key in line if (term := term_of(key))})
-    rows = [*(_Row(term, f"rewards/{term}/mean", "high") for term in terms), *_ROWS]
+    found = []
+    for row in [*(_Row(term, f"rewards/{term}/mean", "high") for term in terms), *_ROWS]:
+        logged = [line for line in metrics if row.key in line]
+        values = [(line.get("step"), value) for line in logged if (value := number_of(line, row.key)) is not None]
+        if logged:
+            found.append(_outcome_row(row, values) if values else OutcomeRow(row.label, unscored=True))
+    return found
+
+
+def outcome_table(metrics: Sequence[Mapping[str, Any]]) -> Table:
+    """`outcome_rows` for a terminal."""
     table = Table(caption_justify="left")
     table.add_column("", overflow="fold")
     for heading in ("first", "last", "best", "total"):
         table.add_column(heading, justify="right", no_wrap=True)
-    steps: set[Any] = set()
-    for row in rows:
-        logged = [line for line in metrics if row.key in line]
-        values = [(line.get("step"), value) for line in logged if (value := number_of(line, row.key)) is not None]
-        steps |= {line.get("step") for line in logged}
-        if values:
-            table.add_row(Text(row.label), *_cells(row, values))
-        elif logged:
-            table.add_row(Text(row.label), Text("never scored", "yellow"), "", "", "")
-    if not steps:
-        table.caption = "No step was logged."
-    elif len(steps) == 1:
-        table.caption = "Only one step was logged: first, last and best are the same."
-    else:
-        table.caption = f"Means of the first and the last of {len(steps)} logged steps, and the best with its step."
+    for row in outcome_rows(metrics):
+        first = Text("never scored", "yellow") if row.unscored else Text(row.first)
+        table.add_row(Text(row.label), first, Text(row.last), Text(row.best), Text(row.total, "red" if row.bad else ""))
+    table.caption = outcome_caption(metrics)
     return table
 
 
-def _cells(row: _Row, values: Sequence[tuple[Any, float]]) -> list[Text]:
+def outcome_caption(metrics: Sequence[Mapping[str, Any]]) -> str:
+    """What first, last and best are of."""
+    shown = {row.key for row in _ROWS}
+    steps = {line.get("step") for line in metrics if any(key in shown or term_of(key) for key in line)}
+    if not steps:
+        return "No step was logged."
+    if len(steps) == 1:
+        return "Only one step was logged: first, last and best are the same."
+    return f"Means of the first and the last of {len(steps)} logged steps, and the best with its step."
+
+
+def _outcome_row(row: _Row, values: Sequence[tuple[Any, float]]) -> OutcomeRow:
     numbers = [value for _, value in values]
-    best = Text("")
+    best = ""
     if row.better and not row.summed:
         # The first step that reached it.
         step, value = (max if row.better == "high" else min)(values, key=lambda pair: pair[1])
-        best = Text(f"{_number(value)} at {step}")
-    total = Text(_number(sum(numbers)) if row.summed else "")
-    if row.key == "episodes/lost" and sum(numbers) > 0:
-        total.stylize("red")
-    return [Text(_number(numbers[0])), Text(_number(numbers[-1])), best, total]
+        best = f"{_number(value)} at {step}"
+    total = _number(sum(numbers)) if row.summed else ""
+    bad = row.key == "episodes/lost" and sum(numbers) > 0
+    return OutcomeRow(row.label, _number(numbers[0]), _number(numbers[-1]), best, total, bad)
 
 
 def _number(value: float) -> str:

@@ -23,7 +23,11 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def build_arguments(
-    config: TrainConfig, run_dir: Path, terms: Sequence[RewardTerm], launched: Mapping[str, Any]
+    config: TrainConfig,
+    run_dir: Path,
+    terms: Sequence[RewardTerm],
+    launched: Mapping[str, Any],
+    report_to: Sequence[str] = (),
 ) -> GRPOConfig:
     """GRPOConfig as TRL wants it.
 
@@ -32,6 +36,7 @@ def build_arguments(
         run_dir: Where checkpoints and completions go.
         terms: Reward terms, in the order in which TRL gets them.
         launched: Fields that follow from the launch, as its plan holds them: none that the recipe may set and has set.
+        report_to: Where metrics go beside the run directory.
 
     Raises:
         ConfigError: GRPOConfig refuses a value.
@@ -44,10 +49,10 @@ def build_arguments(
         "run_name": run_dir.name,
         "seed": config.seed,
         "reward_weights": [term.weight for term in terms],
-        "report_to": list(config.logging.report_to),
+        "report_to": list(report_to),
         "disable_tqdm": True,
     }
-    if config.logging.report_to:
+    if report_to:
         values.setdefault("project", config.logging.project)
     if config.model.dtype is not None:
         values["model_init_kwargs"] = {**(values.get("model_init_kwargs") or {}), "dtype": config.model.dtype}

@@ -136,7 +136,7 @@ def _build_trainer(
         warnings.warn(f"rollouts are played one after the other: {unforeseen}", stacklevel=2)
     # Bars over weights take a moment and would be cut into lines between the launcher's; downloads keep theirs.
     disable_progress_bar()
-    arguments = build_arguments(config, run.path, playing.terms, plan["grpo"])
+    arguments = build_arguments(config, run.path, playing.terms, plan["grpo"], plan["report_to"])
     # Shuffled, the shares of a mix would be kept on average only.
     arguments.shuffle_dataset = arguments.shuffle_dataset and plan["mix"] is None
     tokenizer = load_tokenizer(config.model)

@@ -1,0 +1,1 @@
+"""What came of a run, as a page and as a picture."""
