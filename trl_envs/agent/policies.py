@@ -15,8 +15,11 @@ Move = tuple[str, dict[str, Any]]
 # Chooses a tool and its arguments by the last text, the episode so far and a generator; None ends the episode.
 Policy = Callable[[str, Episode, random.Random], Move | None]
 
+# Says in a sentence why the solver makes a move, before it is made: the last text, the episode so far, the move.
+Explain = Callable[[str, Episode, Move], str]
+
 # Names of the functions in a game's module `policies`.
-RANDOM, SOLVER = "random_policy", "solver"
+RANDOM, SOLVER, EXPLAIN = "random_policy", "solver", "explain"
 # Calls after which a player that knows nothing of the game gives up.
 LONGEST_SAMPLED = 20
 WORDS = ("a", "yes", "hello", "north", "crane", "slate", "one", "open the door")
@@ -29,12 +32,25 @@ def find_policy(target: type, name: str) -> Policy | None:
         target: The environment class.
         name: `RANDOM` or `SOLVER`.
     """
+    return cast("Policy | None", _found(target, name))
+
+
+def find_explain(target: type) -> Explain | None:
+    """The function by which a game's solver gives its reasons, found as the solver is.
+
+    Args:
+        target: The environment class.
+    """
+    return cast("Explain | None", _found(target, EXPLAIN))
+
+
+def _found(target: type, name: str) -> Callable[..., Any] | None:
     for owner in target.__mro__:
         for package in (owner.__module__, owner.__module__.rpartition(".")[0]):
             if package and _has_policies(package):
                 found = getattr(importlib.import_module(f"{package}.policies"), name, None)
                 if callable(found):
-                    return cast(Policy, found)
+                    return cast("Callable[..., Any]", found)
     return None
 
 

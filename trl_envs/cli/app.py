@@ -10,6 +10,7 @@ import typer
 from trl_envs import __version__
 from trl_envs.cli.baseline import baseline
 from trl_envs.cli.check import check
+from trl_envs.cli.collect import collect
 from trl_envs.cli.doctor import doctor
 from trl_envs.cli.list import list_recipes
 from trl_envs.cli.play import play
@@ -30,6 +31,7 @@ A recipe names an environment, its reward terms and the GRPO numbers; overrides 
     trl-env check recipe=catch                            can it work here? says what can't, and the fix
     trl-env play recipe=catch                             play it yourself, and see the reward terms grow
     trl-env baseline recipe=catch                         what random play and a solver score; is the reward sound?
+    trl-env collect recipe=catch --out data/catch         a solver's games, as conversations to learn from
     trl-env train recipe=catch preset=smoke               two steps of a tiny model on a CPU
     trl-env show recipe=catch grpo.learning_rate=1e-6     the whole config, without running it
     trl-env train recipe=wordle model=Qwen/Qwen3-1.7B grpo.max_steps=20
@@ -53,6 +55,7 @@ app.command("show", context_settings=_OVERRIDES)(show)
 app.command("check", context_settings=_OVERRIDES)(check)
 app.command("play", context_settings=_OVERRIDES)(play)
 app.command("baseline", context_settings=_OVERRIDES)(baseline)
+app.command("collect", context_settings=_OVERRIDES)(collect)
 app.command("train", context_settings=_OVERRIDES)(train)
 app.command("submit", context_settings=_OVERRIDES)(submit)
 app.command("serve", context_settings=_OVERRIDES)(serve)
