@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,15 +14,21 @@ from trl_envs.config.compose import Composed
 from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.model_location import model_location
 from trl_envs.config.schema import EnvConfig, TrainConfig
-from trl_envs.errors import ConfigError
-from trl_envs.launch import machine_facts, write_down
+from trl_envs.errors import ConfigError, Interrupted, TrlEnvError
+from trl_envs.launch import RECORDED_PACKAGES, machine_facts, wanted_directory, write_down
+from trl_envs.machine import installed_versions
 from trl_envs.plan.build import build_plan
+from trl_envs.plan.sft import SftPlan, build_sft_plan
 from trl_envs.plan.spec import ProcessSpec
 from trl_envs.preflight.findings import Report, raise_errors
+from trl_envs.preflight.sft_rules import check_games, check_sft
 from trl_envs.rehearse import SESSIONS, bench_config
 from trl_envs.results.collection import Collection, Gathered
+from trl_envs.results.metrics import read_metrics
 from trl_envs.results.outcome import read_outcome
+from trl_envs.results.record import RunRecord, RunStatus, write_record
 from trl_envs.results.rundir import RunDirectory
+from trl_envs.runtime.supervisor import Supervisor
 from trl_envs.stage import Display, ended_early, standing
 
 # Sequences that a model continues at once, unless rollout.concurrency says otherwise.
@@ -39,6 +47,16 @@ class CollectDisplay(Display, Protocol):
 
     def collecting(self, collection: Collection) -> None:
         """Called a few times a second while the child plays."""
+
+
+class SftDisplay(Protocol):
+    """What a warm-up shows as it goes; it decides nothing."""
+
+    def planned(self, plan: SftPlan, run: RunDirectory) -> None:
+        """The plan, before anything starts."""
+
+    def training(self, run: RunDirectory, plan: SftPlan) -> AbstractContextManager[Callable[[], None]]:
+        """Around the training; gives what is to be called a few times a second."""
 
 
 @dataclass(frozen=True)
@@ -143,3 +161,94 @@ def _made_from(config: TrainConfig, wish: Wish) -> dict[str, Any]:
 
 def _of_environment(env: EnvConfig) -> dict[str, Any]:
     return {name: getattr(env, name) for name in _OF_ENVIRONMENT}
+
+
+def plan_sft(composed: Composed, data: Sequence[Path]) -> SftPlan:
+    """The plan of a warm-up that doesn't exist yet.
+
+    Args:
+        composed: What was asked for.
+        data: Folders of collected games.
+
+    Raises:
+        ConfigError: A folder holds no finished collection.
+        PreflightError: It can't work on this machine, or with these games.
+    """
+    return _plan(composed, data, wanted_directory(composed, "sft"))
+
+
+def sft(composed: Composed, display: SftDisplay, data: Sequence[Path]) -> RunRecord:
+    """Has the config's model learn collected games by TRL's SFTTrainer, in a run directory of its own.
+
+    Args:
+        composed: What was asked for.
+        display: Shows it.
+        data: Folders of collected games.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        ConfigError: A folder holds no finished collection.
+        PreflightError: It can't work; nothing was started or written.
+        ProcessExited: The trainer ended before the run did.
+        TrainingFailed: Training broke off, or ended without a step.
+        Interrupted: Ctrl-C or a signal.
+    """
+    wanted = wanted_directory(composed, "sft")
+    _plan(composed, data, wanted)
+    run = RunDirectory.create(wanted.parent, wanted.name)
+    plan = _plan(composed, data, run.path)
+    write_down(run, composed, plan)
+    display.planned(plan, run)
+    config, versions = composed.config, installed_versions(RECORDED_PACKAGES)
+    record = RunRecord.begin(run, config.recipe, config.preset, versions, kind="sft")
+    write_record(run, record)
+    try:
+        record.global_step = _learn(run, plan, display)
+        record.model_dir = str(run.model_dir) if run.model_dir.is_dir() else None
+        record.end("finished", 0)
+    except TrlEnvError as error:
+        status: RunStatus = "interrupted" if isinstance(error, Interrupted) else "failed"
+        record.end(status, error.exit_code, error.message)
+        raise
+    except BaseException as error:
+        record.end("failed", 1, f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        losses = [line for line in read_metrics(run.metrics_file) if "loss" in line]
+        record.final_metrics = losses[-1] if losses else {}
+        write_record(run, record)
+    return record
+
+
+def _learn(run: RunDirectory, plan: SftPlan, display: SftDisplay) -> int:
+    """Trains; returns the number of steps."""
+    with Supervisor(run.logs_dir) as supervisor:
+        trainer = supervisor.start(plan.trainer)
+        with display.training(run, plan) as tick:
+            code = supervisor.watch(trainer, tick)
+        outcome = read_outcome(run)
+        error = outcome.exception() if outcome is not None else None
+        if error is not None:
+            raise error
+        if code != 0 or outcome is None or outcome.global_step is None:
+            raise ended_early("the trainer", trainer)
+        return outcome.global_step
+
+
+def _plan(composed: Composed, data: Sequence[Path], run_dir: Path) -> SftPlan:
+    collections = [Collection(folder) for folder in data]
+    facts, findings, games = machine_facts(), [], 0
+    for collection in collections:
+        gathered = collection.gathered()
+        if gathered is None:
+            raise ConfigError(
+                f"the games in {collection.path} aren't all played yet",
+                "give the trl-env collect command that began it once more: it goes on from there",
+            )
+        games += gathered.kept
+        findings += check_games(composed.config, str(collection.path), collection.made_from())
+    raise_errors(Report([*check_sft(composed.config, facts), *findings]))
+    files = [collection.games_file for collection in collections]
+    return build_sft_plan(composed.config, facts, run_dir, composed.import_folders, files, games)

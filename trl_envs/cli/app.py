@@ -16,6 +16,7 @@ from trl_envs.cli.list import list_recipes
 from trl_envs.cli.play import play
 from trl_envs.cli.runs import runs
 from trl_envs.cli.serve import serve
+from trl_envs.cli.sft import sft
 from trl_envs.cli.show import show
 from trl_envs.cli.space import space_app
 from trl_envs.cli.submit import submit
@@ -32,6 +33,7 @@ A recipe names an environment, its reward terms and the GRPO numbers; overrides 
     trl-env play recipe=catch                             play it yourself, and see the reward terms grow
     trl-env baseline recipe=catch                         what random play and a solver score; is the reward sound?
     trl-env collect recipe=catch --out data/catch         a solver's games, as conversations to learn from
+    trl-env sft recipe=catch --data data/catch            a warm-up on them; train model=RUN goes on from it
     trl-env train recipe=catch preset=smoke               two steps of a tiny model on a CPU
     trl-env show recipe=catch grpo.learning_rate=1e-6     the whole config, without running it
     trl-env train recipe=wordle model=Qwen/Qwen3-1.7B grpo.max_steps=20
@@ -56,6 +58,7 @@ app.command("check", context_settings=_OVERRIDES)(check)
 app.command("play", context_settings=_OVERRIDES)(play)
 app.command("baseline", context_settings=_OVERRIDES)(baseline)
 app.command("collect", context_settings=_OVERRIDES)(collect)
+app.command("sft", context_settings=_OVERRIDES)(sft)
 app.command("train", context_settings=_OVERRIDES)(train)
 app.command("submit", context_settings=_OVERRIDES)(submit)
 app.command("serve", context_settings=_OVERRIDES)(serve)
