@@ -36,7 +36,7 @@ pipeline: setup  ## collect, sft, train, eval on catch from random weights, and 
 	$(BIN)/trl-env sft recipe=catch preset=demo model=tiny-random --data $(PIPELINE)/games output_dir=$(PIPELINE) run_name=sft
 	$(BIN)/trl-env train recipe=catch preset=demo model=$(PIPELINE)/sft eval.episodes=0 output_dir=$(PIPELINE) run_name=grpo
 	$(BIN)/trl-env eval recipe=catch preset=demo --episodes $(EPISODES) --temperature 1 \
-	  --model tiny-random --model $(PIPELINE)/sft --model $(PIPELINE)/grpo
+	  --policy random --model tiny-random --model $(PIPELINE)/sft --model $(PIPELINE)/grpo
 
 test: setup  ## the tests, in a few minutes
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not gpu and not vllm and not conformance' tests/test_end_to_end.py tests

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from trl_envs.config.compose import Composed
 from trl_envs.config.grpo_fields import grpo_value
-from trl_envs.config.model_location import model_location
+from trl_envs.config.model_location import SHIPPED, model_location
 from trl_envs.config.schema import EnvConfig, TrainConfig
 from trl_envs.errors import ConfigError, Interrupted, TrlEnvError
 from trl_envs.launch import RECORDED_PACKAGES, machine_facts, wanted_directory, write_down
@@ -154,7 +154,8 @@ def _made_from(config: TrainConfig, wish: Wish) -> dict[str, Any]:
         "envs": {name: _of_environment(env) for name, env in config.envs.items()},
     }
     if wish.policy == "model":
-        made_from["model"] = model_location(config.model.path)
+        path = config.model.path
+        made_from["model"] = path if path in SHIPPED else model_location(path)
         made_from["grpo"] = {name: grpo_value(config.grpo, name) for name in _OF_GRPO}
     return made_from
 

@@ -68,6 +68,7 @@ def test_a_gpu_trains_in_bfloat16_and_several_through_accelerate() -> None:
         ("sft.eval_strategy=steps", "sft.eval_strategy", "needs a data set"),
         ("sft.lr_scheduler_type=cosin", "sft.lr_scheduler_type", "none of"),
         ("launch.gpus=[3]", "launch.gpus", "3"),
+        ("model.lora.rank=4", "model.lora", "saved without the weights"),
         ("model.dtype=float23", "model.dtype", "float32"),
     ],
 )

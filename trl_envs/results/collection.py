@@ -87,6 +87,7 @@ class Collection:
             ConfigError: The folder can't be had, holds something else or games made from something else, or another
                 process collects into it.
         """
+        self._refuse_strangers()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = (self.path / ".lock").open("w")
@@ -102,15 +103,20 @@ class Collection:
             self._claim(json.loads(json.dumps(json_ready(made_from))))
             yield
 
+    def _refuse_strangers(self) -> None:
+        """Refuses a folder that holds something else, before anything is written into it."""
+        if not self.path.is_dir() or self.about_file.exists():
+            return
+        strangers = sorted(file.name for file in self.path.iterdir() if file.name != ".lock")
+        if strangers:
+            raise ConfigError(
+                f"--out {self.path} holds something else already: {', '.join(strangers[:3])}",
+                "name a new folder: --out FOLDER",
+            )
+
     def _claim(self, made_from: dict[str, Any]) -> None:
         """Writes down what the games are made from, or compares it with what is written."""
         if not self.about_file.exists():
-            strangers = sorted(file.name for file in self.path.iterdir() if file.name != ".lock")
-            if strangers:
-                raise ConfigError(
-                    f"--out {self.path} holds something else already: {', '.join(strangers[:3])}",
-                    "name a new folder: --out FOLDER",
-                )
             self._write(made_from, None)
             return
         differing = _differences(self.made_from(), made_from)
