@@ -35,7 +35,9 @@ MAY_IMPORT = {
     "rehearse": {"launch", "stage", "config", "machine", "plan", "preflight", "results", "runtime"},
     "contest": {"rehearse", "launch", "stage", "config", "plan", "preflight", "results"},
     "rescoring": {"config", "plan", "results", "runtime"},
+    "warmup": {"rehearse", "launch", "stage", "config", "machine", "plan", "preflight", "results", "runtime"},
     "cli": {
+        "warmup",
         "contest",
         "launch",
         "rehearse",
@@ -69,6 +71,7 @@ PARENT = {
     "contest",
     "report",
     "rescoring",
+    "warmup",
     "stage",
     "cli",
     "errors",

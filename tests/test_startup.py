@@ -42,6 +42,8 @@ def test_help_loads_neither_hydra_nor_anything_heavy() -> None:
         ("report", "nowhere"),
         ("rescore", "nowhere"),
         ("train", "recipe=catchh"),
+        ("sft", "recipe=catch", "--data", "nothing"),
+        ("collect", "recipe=catch", "--seed", "1000003", "--out", "nothing"),
     ],
 )
 def test_the_launcher_never_loads_anything_heavy(arguments: tuple[str, ...]) -> None:

@@ -34,6 +34,7 @@ from trl_envs.plan.batch import build_batch
 from trl_envs.plan.build import build_plan, build_servers
 from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.launch_plan import LaunchPlan
+from trl_envs.plan.sft import SftPlan
 from trl_envs.preflight.findings import Report, raise_errors
 from trl_envs.preflight.rules import check_static
 from trl_envs.preflight.versions import ASKING, CHECKED
@@ -55,7 +56,7 @@ def plan_run(composed: Composed) -> LaunchPlan:
     Raises:
         PreflightError: The config asks for what can't work on this machine.
     """
-    return _checked_plan(composed, _wanted_directory(composed), machine_facts())
+    return _checked_plan(composed, wanted_directory(composed), machine_facts())
 
 
 def check(composed: Composed, display: Display, *, all_sessions: bool = False) -> Report:
@@ -102,7 +103,7 @@ def train(composed: Composed, display: Display, *, all_sessions: bool = False) -
         TrainingFailed: Training broke off, or ended without a step; or an evaluation failed.
         Interrupted: Ctrl-C or a signal.
     """
-    wanted, facts = _wanted_directory(composed), machine_facts()
+    wanted, facts = wanted_directory(composed), machine_facts()
     _checked_plan(composed, wanted, facts)
     run = RunDirectory.create(wanted.parent, wanted.name)
     plan = build_plan(composed.config, facts, run.path, composed.import_folders)
@@ -129,6 +130,11 @@ def resume(run_dir: Path, arguments: Sequence[str], display: Display, *, all_ses
     before = summarize_run(run) if run.config_file.is_file() else None
     if before is None or before.record is None:
         raise ConfigError(f"{run_dir} is no run directory", "trl-env runs lists the runs of a folder")
+    if before.record.kind != "grpo":
+        raise ConfigError(
+            f"the run {run_dir} is a warm-up, and no training of this kind",
+            f"train on from what it has learnt: trl-env train recipe={before.record.recipe} model={run_dir}",
+        )
     if before.status == "running":
         raise ConfigError(f"the run {run_dir} is still going (pid {before.record.pid})", "stop it first")
     checkpoint = run.last_checkpoint()
@@ -255,20 +261,27 @@ def machine_facts() -> MachineFacts:
     )
 
 
-def default_run_name(composed: Composed) -> str:
-    """`<recipe>-<preset>-<time>`, the preset only if it isn't `full`."""
+def default_run_name(composed: Composed, kind: str = "") -> str:
+    """`<recipe>-<kind>-<preset>-<time>`, the preset only if it isn't `full`."""
+    word = f"-{kind}" if kind else ""
     preset = "" if composed.config.preset == "full" else f"-{composed.config.preset}"
     recipe = re.sub(r"[^A-Za-z0-9_.-]", "-", composed.config.recipe)
-    return f"{recipe}{preset}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return f"{recipe}{word}{preset}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def _wanted_directory(composed: Composed) -> Path:
+def wanted_directory(composed: Composed, kind: str = "") -> Path:
+    """Where a run will lie, unless the name is taken.
+
+    Args:
+        composed: Says where, and gives the name or what it is made of.
+        kind: A word for a made-up name.
+    """
     name = composed.config.run_name
     folder = Path(composed.config.output_dir).expanduser().absolute()
-    return folder / (default_run_name(composed) if name is None else name)
+    return folder / (default_run_name(composed, kind) if name is None else name)
 
 
-def write_down(run: RunDirectory, composed: Composed, plan: LaunchPlan) -> None:
+def write_down(run: RunDirectory, composed: Composed, plan: LaunchPlan | SftPlan) -> None:
     """Writes what the children read, and what was typed."""
     run.write_config(to_yaml(composed.config))
     run.add_overrides(list(composed.overrides))

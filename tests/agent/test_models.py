@@ -3,9 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
 from trl_envs import paths
-from trl_envs.agent.models import load_tokenizer
+from trl_envs.agent.models import load_model, load_tokenizer
 from trl_envs.config.model_location import model_location
 from trl_envs.config.schema import ModelConfig
 from trl_envs.errors import ConfigError
@@ -35,3 +37,20 @@ def test_a_model_that_cannot_be_reached_is_named_with_two_ways_on(tmp_path: Path
         assert path in caught.value.message
         assert "model=tiny" in caught.value.hint
         assert "HF_TOKEN" in caught.value.hint
+
+
+def test_tiny_random_is_the_tiny_agents_shape_with_weights_of_its_own() -> None:
+    before = torch.random.get_rng_state()
+    one, two = (load_model(ModelConfig(path="tiny-random")) for _ in range(2))
+    assert torch.equal(before, torch.random.get_rng_state())
+    tiny = AutoModelForCausalLM.from_pretrained(paths.tiny_model_dir())
+    assert one.num_parameters() == tiny.num_parameters()
+    weights = [dict(model.named_parameters())["model.layers.0.mlp.up_proj.weight"] for model in (one, two, tiny)]
+    assert torch.equal(weights[0], weights[1]) and not torch.allclose(weights[0], weights[2], atol=1e-2)
+    assert one.generation_config.eos_token_id == tiny.generation_config.eos_token_id
+    assert one.dtype == torch.float32
+    assert (
+        load_tokenizer(ModelConfig(path="tiny-random")).get_vocab() == load_tokenizer(ModelConfig("tiny")).get_vocab()
+    )
+    half = load_model(ModelConfig(path="tiny-random", dtype="bfloat16"))
+    assert half.dtype == torch.bfloat16

@@ -43,7 +43,9 @@ class ChatFormat:
         preserving = is_chat_template_prefix_preserving(tokenizer)
         self._template: str | None = None if preserving else get_training_chat_template(tokenizer)
 
-    def prompt_ids(self, messages: Sequence[Message], tools: Sequence[Callable[..., Any]]) -> list[int]:
+    def prompt_ids(
+        self, messages: Sequence[Message], tools: Sequence[Callable[..., Any] | Mapping[str, Any]]
+    ) -> list[int]:
         """The prompt with the tools' schemas, up to where the model's first turn begins."""
         rendered = self.tokenizer.apply_chat_template(
             conversation=[list(messages)],
@@ -96,6 +98,38 @@ class ChatFormat:
         ids = whole[common:]
         end = self.tokenizer.eos_token_id
         return ids[: ids.index(end) + 1] if end in ids else ids
+
+    def conversation(
+        self, messages: Sequence[Message], tools: Sequence[Callable[..., Any] | Mapping[str, Any]]
+    ) -> tuple[list[int], list[bool]]:
+        """A finished conversation token for token as GRPO comes to it, and which of the tokens the model has said.
+
+        It is put together from the same pieces: the prompt, each turn as the model generates it, and what TRL puts
+        between a turn and the next one.
+
+        Args:
+            messages: The prompt, then assistant messages (arguments of their calls as mappings) with, between two of
+                them, the tool messages that answer the calls.
+            tools: The tools that the prompt shows, as functions or schemas.
+
+        Raises:
+            ValueError: The messages don't follow each other like that.
+        """
+        roles = [message["role"] for message in messages]
+        start = roles.index("assistant")
+        ids = self.prompt_ids(messages[:start], tools)
+        said = [False] * len(ids)
+        while start < len(messages):
+            end = next((at for at in range(start + 1, len(roles)) if roles[at] != "tool"), len(roles))
+            answered, last = end > start + 1, end == len(roles)
+            if roles[start] != "assistant" or answered == last:
+                raise ValueError(f"assistant and tool messages have to take turns, and these are {', '.join(roles)}")
+            turn = self.turn_ids(messages[start])
+            results = self.result_ids(messages[start + 1 : end]) if answered else []
+            ids += [*turn, *results]
+            said += [True] * len(turn) + [False] * len(results)
+            start = end
+        return ids, said
 
     def thinks(self) -> bool:
         """Whether the model is asked to think before it acts: by `enable_thinking`, or by its template's default."""

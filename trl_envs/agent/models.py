@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trl_envs.config.model_location import model_location
+from trl_envs.config.model_location import TINY_RANDOM, model_location
 from trl_envs.config.schema import ModelConfig
 from trl_envs.errors import ConfigError
 
@@ -29,12 +29,16 @@ def load_tokenizer(model: ModelConfig) -> PreTrainedTokenizerBase:
 
 
 def load_model(model: ModelConfig) -> Any:
-    """What GRPOTrainer takes as its model: a location, or for an adapter the base model with the adapter on it.
+    """What GRPOTrainer takes as its model: a location, or the model itself where there is more to do than to load it.
+
+    That is an adapter, which is put on its base model, and `tiny-random`.
 
     Raises:
         ConfigError: An adapter or its base that can't be loaded.
     """
     location = model_location(model.path)
+    if model.path == TINY_RANDOM:
+        return _random_weights(location, model.dtype or "float32")
     if not (Path(location) / "adapter_config.json").is_file():
         return location
     from peft import AutoPeftModelForCausalLM
@@ -43,6 +47,20 @@ def load_model(model: ModelConfig) -> Any:
         return AutoPeftModelForCausalLM.from_pretrained(location, is_trainable=True, dtype=model.dtype or "float32")
     except (OSError, ValueError) as error:
         raise unreachable(location, error) from error
+
+
+def _random_weights(location: str, dtype: str) -> Any:
+    """A model of the configuration in a folder, with weights that are random and always the same."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(location), dtype=getattr(torch, dtype))
+    made.generation_config = GenerationConfig.from_pretrained(location)
+    # By this TRL names the model to vLLM, which gets the weights from the trainer.
+    made.name_or_path = made.config.name_or_path = location
+    return made
 
 
 def unreachable(path: str, error: BaseException) -> ConfigError:

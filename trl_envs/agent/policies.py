@@ -14,8 +14,11 @@ Move = tuple[str, dict[str, Any]]
 # Chooses a tool and its arguments by the last text, the episode so far and a generator; None ends the episode.
 Policy = Callable[[str, Episode, random.Random], Move | None]
 
+# Says in a sentence why the solver makes a move, before it is made: the last text, the episode so far, the move.
+Explain = Callable[[str, Episode, Move], str]
+
 # Names of the functions in a game's module `policies`.
-RANDOM, SOLVER = "random_policy", "solver"
+RANDOM, SOLVER, EXPLAIN = "random_policy", "solver", "explain"
 # Calls after which a player that knows nothing of the game gives up.
 LONGEST_SAMPLED = 20
 WORDS = ("a", "yes", "hello", "north", "crane", "slate", "one", "open the door")
@@ -29,6 +32,15 @@ def find_policy(target: type, name: str) -> Policy | None:
         name: `RANDOM` or `SOLVER`.
     """
     return cast("Policy | None", find_beside(target, "policies", name))
+
+
+def find_explain(target: type) -> Explain | None:
+    """The function by which a game's solver gives its reasons, found as the solver is.
+
+    Args:
+        target: The environment class.
+    """
+    return cast("Explain | None", find_beside(target, "policies", EXPLAIN))
 
 
 def random_player(target: type, environment: object) -> Policy:

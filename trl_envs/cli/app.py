@@ -10,6 +10,7 @@ import typer
 from trl_envs import __version__
 from trl_envs.cli.baseline import baseline
 from trl_envs.cli.check import check
+from trl_envs.cli.collect import collect
 from trl_envs.cli.doctor import doctor
 from trl_envs.cli.eval import evaluate
 from trl_envs.cli.list import list_recipes
@@ -18,6 +19,7 @@ from trl_envs.cli.report import report
 from trl_envs.cli.rescore import rescore
 from trl_envs.cli.runs import runs
 from trl_envs.cli.serve import serve
+from trl_envs.cli.sft import sft
 from trl_envs.cli.show import show
 from trl_envs.cli.space import space_app
 from trl_envs.cli.submit import submit
@@ -33,6 +35,8 @@ A recipe names an environment, its reward terms and the GRPO numbers; overrides 
     trl-env check recipe=catch                            can it work here? says what can't, and the fix
     trl-env play recipe=catch                             play it yourself, and see the reward terms grow
     trl-env baseline recipe=catch                         what random play and a solver score; is the reward sound?
+    trl-env collect recipe=catch --out data/catch         a solver's games, as conversations to learn from
+    trl-env sft recipe=catch --data data/catch            a warm-up on them; train model=RUN goes on from it
     trl-env train recipe=catch preset=smoke               two steps of a tiny model on a CPU
     trl-env eval recipe=catch --model tiny --policy random          what each scores on the same games
     trl-env report RUN_DIR                                what came of a run, as a page; two runs beside each other
@@ -59,6 +63,8 @@ app.command("show", context_settings=_OVERRIDES)(show)
 app.command("check", context_settings=_OVERRIDES)(check)
 app.command("play", context_settings=_OVERRIDES)(play)
 app.command("baseline", context_settings=_OVERRIDES)(baseline)
+app.command("collect", context_settings=_OVERRIDES)(collect)
+app.command("sft", context_settings=_OVERRIDES)(sft)
 app.command("train", context_settings=_OVERRIDES)(train)
 app.command("eval", context_settings=_OVERRIDES)(evaluate)
 app.command("submit", context_settings=_OVERRIDES)(submit)

@@ -21,6 +21,8 @@ SEPARATOR = "  "
 # Of a step: seconds waited for environments, generating, and optimizing; and of the slowest reset or tool call.
 SECONDS = {"time/environment_s": "env", "time/generation_s": "gen", "time/optimization_s": "opt"}
 SLOWEST = "environment/slowest_call_s"
+# Of a warm-up: the loss, and the share of the model's own tokens that it would have said.
+LOSS = {"loss": "loss", "mean_token_accuracy": "accuracy"}
 # A display that can't be written any more: closed pipe (rich makes SystemExit of that), closed file, other encoding.
 DISPLAY_ERRORS = (OSError, ValueError, SystemExit)
 
@@ -133,7 +135,7 @@ class ProgressState:
     def take(self, metrics: Mapping[str, Any], now_s: float) -> bool:
         """Takes in a logged line; returns whether it is the first of a new step."""
         self._terms |= {term: number_of(metrics, key) for key in metrics if (term := term_of(key))}
-        for key in ("reward", *SECONDS, SLOWEST):
+        for key in ("reward", *LOSS, *SECONDS, SLOWEST):
             if key in metrics:
                 self._numbers[key] = number_of(metrics, key)
         self._episodes += int(number_of(metrics, "episodes/played") or 0)
@@ -156,6 +158,9 @@ class ProgressState:
         parts += [Text(_printable(f"{term} {_value(value)}"), "cyan") for term, value in sorted(self._terms.items())]
         if "reward" in self._numbers:
             parts.append(Text(f"reward {_value(self._numbers['reward'])}"))
+        else:
+            # A warm-up, which plays nothing.
+            parts += [Text(f"{word} {self._numbers[key]:.3f}") for key, word in LOSS.items() if self._numbers.get(key)]
         if self._episodes:
             parts.append(Text(f"{self._episodes} episodes"))
         if self._lost:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,10 +13,9 @@ from typing import Any
 from trl_envs.errors import ConfigError
 
 # Base class first, so that a subclass's own default wins.
-_SOURCES = (
+SHARED_SOURCES = (
     ("transformers", "training_args.py", "TrainingArguments"),
     ("trl", "trainer/base_config.py", "_BaseConfig"),
-    ("trl", "trainer/grpo_config.py", "GRPOConfig"),
 )
 
 # Fields that the launcher sets itself, and the key with which a person steers them.
@@ -40,7 +40,7 @@ OWNED = {
 
 @dataclass(frozen=True)
 class GrpoField:
-    """One field of GRPOConfig.
+    """One field of GRPOConfig, or of another of TRL's configs.
 
     Args:
         name: Its name, as under `grpo.`.
@@ -60,8 +60,20 @@ def grpo_fields() -> dict[str, GrpoField]:
     Raises:
         ConfigError: TRL or transformers isn't installed.
     """
+    return read_fields((*SHARED_SOURCES, ("trl", "trainer/grpo_config.py", "GRPOConfig")))
+
+
+def read_fields(sources: Sequence[tuple[str, str, str]]) -> dict[str, GrpoField]:
+    """Fields of a class and its bases by name.
+
+    Args:
+        sources: Package, file and class, base class first.
+
+    Raises:
+        ConfigError: A package isn't installed.
+    """
     fields: dict[str, GrpoField] = {}
-    for package, file, class_name in _SOURCES:
+    for package, file, class_name in sources:
         for node in _class_body(package, file, class_name):
             field = _field(node)
             if field is not None:

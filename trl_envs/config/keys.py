@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any
 
-from trl_envs.config.grpo_fields import OWNED, grpo_fields
+from trl_envs.config.grpo_fields import OWNED, GrpoField, grpo_fields
 from trl_envs.config.schema import TrainConfig
+from trl_envs.config.sft_fields import SFT_OWNED, sft_fields
 from trl_envs.config.suggest import did_you_mean, nearest
 from trl_envs.errors import ConfigError
 
@@ -56,9 +57,10 @@ def takes(key: str) -> str:
 
 
 def all_keys(environments: Mapping[str, Any]) -> list[str]:
-    """Every key that a config with these environments may have, `grpo` fields included, launcher-owned ones not."""
+    """Every key that a config with these environments may have, TRL's fields included, launcher-owned ones not."""
     found = [key for key, _ in _leaves(TrainConfig, "")]
     found += [f"grpo.{name}" for name in grpo_fields() if name not in OWNED]
+    found += [f"sft.{name}" for name in sft_fields() if name not in SFT_OWNED]
     for name in environments:
         found += [f"envs.{name}.{key}" for key, _ in _leaves(typing.get_args(type_of("envs"))[1], "")]
     return found
@@ -79,7 +81,9 @@ def check_keys(config: Mapping[str, Any]) -> None:
         (f"there is no key {key}", f"did you mean {nearest_key(key, environments)}?")
         for key in _strays(TrainConfig, config, "")
     ]
-    problems += [*_grpo_problems(config.get("grpo")), *_secret_problems(environments)]
+    problems += _field_problems("grpo", "GRPOConfig", config.get("grpo"), grpo_fields(), OWNED)
+    problems += _field_problems("sft", "SFTConfig", config.get("sft"), sft_fields(), SFT_OWNED)
+    problems += _secret_problems(environments)
     if problems:
         raise ConfigError("\n".join(message for message, _ in problems), "\n      ".join(hint for _, hint in problems))
 
@@ -127,14 +131,17 @@ def nearest_key(full: str, environments: Mapping[str, Any] | None = None) -> str
     return nearest(full, elsewhere or beside or known)
 
 
-def _grpo_problems(grpo: Any) -> Iterator[tuple[str, str]]:
-    fields = grpo_fields()
-    free = [f"grpo.{name}" for name in fields if name not in OWNED]
-    for name in grpo if isinstance(grpo, Mapping) else ():
-        if name in OWNED:
-            yield f"grpo.{name} is set by the launcher", f"use {OWNED[name]}"
+def _field_problems(
+    section: str, kind: str, values: Any, fields: Mapping[str, GrpoField], owned: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Keys of a section that is open to one of TRL's configs, and that are none of its fields or the launcher's."""
+    free = [f"{section}.{name}" for name in fields if name not in owned]
+    for name in values if isinstance(values, Mapping) else ():
+        if name in owned:
+            yield f"{section}.{name} is set by the launcher", f"use {owned[name]}"
         elif name not in fields:
-            yield f"the installed GRPOConfig has no field {name} (grpo.{name})", did_you_mean(f"grpo.{name}", free)
+            key = f"{section}.{name}"
+            yield f"the installed {kind} has no field {name} ({key})", did_you_mean(key, free)
 
 
 def _secret_problems(envs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -12,16 +12,20 @@ from typing import Any
 from trl_envs import paths
 from trl_envs.errors import ConfigError
 
+# The agent that ships, and a model of its shape, with its tokenizer and random weights.
+TINY, TINY_RANDOM = "tiny", "tiny-random"
+SHIPPED = (TINY, TINY_RANDOM)
+
 
 def model_location(path: str) -> str:
-    """What transformers loads for a `model.path`.
+    """What transformers loads for a `model.path`, of `tiny-random` the configuration and the tokenizer only.
 
     `tiny` is the agent that ships; a run directory is its final model, else its last checkpoint; anything else stays.
 
     Raises:
         ConfigError: A run directory without a model.
     """
-    if path == "tiny":
+    if path in SHIPPED:
         return str(paths.tiny_model_dir())
     folder = Path(path)
     if not (folder / "record.json").is_file():

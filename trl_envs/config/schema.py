@@ -1,6 +1,7 @@
 """What a person may ask for: every key of a run, with its type, default and unit.
 
-YAML key = dataclass field = key on the command line. `grpo` is open: its keys are GRPOConfig's own (grpo_fields.py).
+YAML key = dataclass field = key on the command line. `grpo` and `sft` are open: their keys are GRPOConfig's and
+SFTConfig's own (grpo_fields.py, sft_fields.py).
 Settings of an environment class and numbers of a reward term stand beside their `_target_` and are checked against its
 signature by whoever builds them.
 """
@@ -65,7 +66,8 @@ class ModelConfig:
     """The model to train.
 
     Args:
-        path: `tiny` (ships with trl-env), owner/name on the Hub, a directory, or a run directory.
+        path: `tiny` (ships with trl-env), `tiny-random` (the same with random weights), owner/name on the Hub, a
+            directory, or a run directory.
         tokenizer: The same for the tokenizer; null takes the model's.
         dtype: Of the weights: float32, bfloat16 or float16; null lets the launch decide.
         lora: Train an adapter; null trains all weights.
@@ -269,6 +271,7 @@ class TrainConfig:
         mix: Share of each environment in every generation batch; null leaves it to chance.
         envs: Environments by name.
         grpo: GRPOConfig's own fields, but those the launcher owns.
+        sft: SFTConfig's own fields, but those the launcher owns: for `trl-env sft`, which training doesn't read.
     """
 
     recipe: str = MISSING
@@ -280,6 +283,7 @@ class TrainConfig:
     envs: dict[str, EnvConfig] = field(default_factory=dict)
     mix: dict[str, float] | None = None
     grpo: dict[str, Any] = field(default_factory=dict)
+    sft: dict[str, Any] = field(default_factory=dict)
     model: ModelConfig = field(default_factory=ModelConfig)
     server: ServerConfig = field(default_factory=ServerConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from itertools import count
 from typing import Any
 
-from trl_envs.agent.policies import Move, Policy
+from trl_envs.agent.policies import Explain, Move, Policy
 from trl_envs.envs.episode import Episode
 from trl_envs.evaluate.loop import Rollout, first_messages, reset
 from trl_envs.evaluate.tools import Message, bound_tools, call_tools
@@ -48,14 +48,26 @@ class ScriptedPlayer:
         seed: Of its generators; each episode has one of its own, those of a group too.
         workers: Threads in which the episodes of a batch are played.
         loop: Runs async tools.
+        numbers: Of the episodes in the order of playing, by which their generators differ; None counts from 0.
+        explain: Gives the reasoning before each call; None gives none.
     """
 
-    def __init__(self, policy: Policy, seed: int, workers: Executor, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        seed: int,
+        workers: Executor,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        numbers: Iterator[int] | None = None,
+        explain: Explain | None = None,
+    ) -> None:
         self.loop = loop
         self._policy = policy
+        self._explain = explain
         self._seed = seed
         self._workers = workers
-        self._numbers = count()
+        self._numbers = count() if numbers is None else numbers
 
     def play(self, environments: Sequence[Any], rows: Sequence[Mapping[str, Any]]) -> list[Rollout]:
         """Plays one episode in each environment; the sessions are left open, for scoring.
@@ -82,21 +94,24 @@ class ScriptedPlayer:
             elif (move := self._policy(text, rollout.episode, rng)) is None:
                 rollout.end = "no tool call"
             else:
-                text = make_move(rollout, move, self.loop)
+                thought = self._explain(text, rollout.episode, move) if self._explain is not None else ""
+                text = make_move(rollout, move, self.loop, thought)
 
 
-def make_move(rollout: Rollout, move: Move, loop: asyncio.AbstractEventLoop) -> str:
+def make_move(rollout: Rollout, move: Move, loop: asyncio.AbstractEventLoop, thought: str = "") -> str:
     """Calls a tool as a model would; returns the text that it would get.
 
     Args:
         rollout: Takes the call and its result.
         move: Name of the tool, and its arguments.
         loop: Runs async tools.
+        thought: The reasoning before the call, as of a model that thinks.
     """
     name, arguments = move
     call: Message = {"type": "function", "function": {"name": name, "arguments": arguments}}
     results, failures = call_tools([call], rollout.tools, loop)
-    rollout.completion += [{"role": "assistant", "content": "", "tool_calls": [call]}, *results]
+    thinking = {"reasoning_content": thought} if thought else {}
+    rollout.completion += [{"role": "assistant", "content": "", **thinking, "tool_calls": [call]}, *results]
     rollout.tool_calls += 1
     rollout.tool_failures += failures
     rollout.rounds += 1

@@ -55,12 +55,10 @@ def build_plan(config: TrainConfig, facts: MachineFacts, run_dir: Path, import_f
     mode, reason = launch_mode(config, facts)
     split = split_gpus(config.launch, facts, mode)
     engine = build_engine(config, facts, split) if mode is LaunchMode.server else None
-    path = _python_path(import_folders, facts.variables)
+    path = python_path(import_folders, facts.variables)
     environments = {name: plan_environment(name, config, batch.sessions, facts, path) for name in config.envs}
-    wanted = {**_TRAINER_VARIABLES, **(_CPU_VARIABLES if device_of(facts) == "cpu" else {})}
-    wanted |= _SERVED_VARIABLES if engine is not None else {}
-    seen = trainer_visibility(split, facts)
-    variables = {**seen, **{k: v for k, v in wanted.items() if k not in facts.variables}, **path}
+    served = _SERVED_VARIABLES if engine is not None else {}
+    variables = {**trainer_variables(facts, split, served), **path}
     # With several machines the first one has the model that training leaves.
     evaluated = config.eval.episodes and config.launch.machine_rank == 0
     return LaunchPlan(
@@ -75,15 +73,29 @@ def build_plan(config: TrainConfig, facts: MachineFacts, run_dir: Path, import_f
         evaluations=_evaluations(run_dir, variables | _one_gpu(split)) if evaluated else {},
         grpo=derived_fields(config, facts, mode, batch, split, engine),
         engine=engine,
-        report_to=_reporters(config, facts),
+        report_to=reporters_of(config, facts),
         project=config.logging.project,
     )
 
 
-def _reporters(config: TrainConfig, facts: MachineFacts) -> tuple[str, ...]:
+def reporters_of(config: TrainConfig, facts: MachineFacts) -> tuple[str, ...]:
+    """Where a run's metrics go beside its directory: what the config says, else Trackio where it is installed."""
     if config.logging.report_to is not None:
         return tuple(config.logging.report_to)
     return ("trackio",) if facts.versions.get("trackio") else ()
+
+
+def trainer_variables(facts: MachineFacts, split: GpuSplit, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Environment variables of a training process; what the shell sets stays.
+
+    Args:
+        facts: What the machine has.
+        split: Says which GPUs the process sees.
+        more: Further variables.
+    """
+    wanted = {**_TRAINER_VARIABLES, **(_CPU_VARIABLES if device_of(facts) == "cpu" else {}), **(more or {})}
+    free = {name: value for name, value in wanted.items() if name not in facts.variables}
+    return {**trainer_visibility(split, facts), **free}
 
 
 def _evaluations(run_dir: Path, variables: Mapping[str, str]) -> dict[str, ProcessSpec]:
@@ -117,7 +129,7 @@ def build_servers(
     """
     names = list(config.envs)
     refuse([*embedded_problems(config, names), *port_problems(config, facts, len(names))])
-    path = _python_path(import_folders, facts.variables)
+    path = python_path(import_folders, facts.variables)
     return {name: local_server(name, env, config, sessions, facts, path) for name, env in config.envs.items()}
 
 
@@ -126,7 +138,8 @@ def _one_gpu(split: GpuSplit) -> dict[str, str]:
     return visibility(split.trainer[:1]) if len(split.trainer) > 1 else {}
 
 
-def _python_path(folders: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
+def python_path(folders: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
+    """PYTHONPATH with these folders in front, as far as it lacks them; empty if it lacks none."""
     known = [part for part in variables.get("PYTHONPATH", "").split(os.pathsep) if part]
     new = [folder for folder in folders if folder not in known]
     return {"PYTHONPATH": os.pathsep.join([*new, *known])} if new else {}

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from trl_envs.config.compose import Composed
 from trl_envs.config.grpo_fields import grpo_value
+from trl_envs.config.model_location import SHIPPED
 from trl_envs.config.schema import EnvConfig, JobConfig, LaunchMode, ServerMode, TrainConfig
 from trl_envs.config.store import to_yaml
 from trl_envs.plan.batch import batch_problems
@@ -152,7 +153,7 @@ def _machine_problems(composed: Composed) -> Iterator[Problem]:
     """What the config names on this machine, and the job wouldn't have."""
     config, folders = composed.config, composed.import_folders
     for key, path in (("model.path", config.model.path), ("model.tokenizer", config.model.tokenizer)):
-        if path and path != "tiny" and (Path(path).is_absolute() or Path(path).is_dir()):
+        if path and path not in SHIPPED and (Path(path).is_absolute() or Path(path).is_dir()):
             message = f"{key}={path} is a folder of this machine, which the job wouldn't have"
             yield Problem(key, message, "upload it (hf upload OWNER/NAME FOLDER), then: model=OWNER/NAME")
     for name, env in config.envs.items():

@@ -19,7 +19,12 @@ ACCELERATE_NAMES = ("multi_gpu", "zero2", "zero3", "fsdp2")
 SHARDED = ("zero3", "fsdp2")
 
 
-def build_trainer(config: TrainConfig, facts: MachineFacts, run_dir: Path, variables: Mapping[str, str]) -> ProcessSpec:
+GRPO_WORKER = "trl_envs.training.worker"
+
+
+def build_trainer(
+    config: TrainConfig, facts: MachineFacts, run_dir: Path, variables: Mapping[str, str], module: str = GRPO_WORKER
+) -> ProcessSpec:
     """The training worker, alone or under a launcher.
 
     Several processes on GPUs are started by accelerate. On CPUs they are started by torch: `accelerate launch --cpu`
@@ -30,9 +35,10 @@ def build_trainer(config: TrainConfig, facts: MachineFacts, run_dir: Path, varia
         facts: What the machine has.
         run_dir: Directory of the run.
         variables: Environment variables of every training process.
+        module: What trains.
     """
     launch = config.launch
-    worker = ("-m", "trl_envs.training.worker", str(run_dir))
+    worker = ("-m", module, str(run_dir))
     if launch.processes == 1 and launch.accelerate is None:
         return ProcessSpec("trainer", (sys.executable, *worker), variables)
     # What a launcher would set itself, with a warning: by default each process takes all cores.

@@ -66,6 +66,9 @@ RANGES = {
     "warmup_steps": Range(0, example=0),
     "weight_decay": Range(0, example=0),
     "max_grad_norm": Range(0, example=1),
+    "per_device_train_batch_size": Range(1),
+    "gradient_accumulation_steps": Range(1),
+    "max_length": Range(1, example=1024),
     "logging_steps": Range(0, above=True),
     "save_steps": Range(0, above=True, example=100),
     "save_total_limit": Range(1, example=2),
@@ -87,15 +90,21 @@ def grpo_problems(config_grpo: dict[str, Any], device: str) -> list[Problem]:
     problems = []
     for name, value in config_grpo.items():
         if name not in BATCH_FIELDS and name in fields and name not in OWNED:
-            problems += list(_value_problems(fields[name], value))
+            values = compared_values(name) if name in COMPARED_FIELDS else enum_of(fields[name])
+            problems += list(value_problems(fields[name], value, values))
     faulty = {problem.key for problem in problems}
     return [*problems, *(p for p in _combined_problems(config_grpo, device) if p.key not in faulty)]
 
 
-def _value_problems(field: GrpoField, value: Any) -> Iterator[Problem]:
-    """At most one problem for a value: its type, else its meaning."""
+def value_problems(field: GrpoField, value: Any, values: tuple[str, ...]) -> Iterator[Problem]:
+    """At most one problem for a value: its type, else its meaning.
+
+    Args:
+        field: Its field.
+        value: As it is set under `grpo`.
+        values: The texts that the field takes, if they are known.
+    """
     key = f"grpo.{field.name}"
-    values = compared_values(field.name) if field.name in COMPARED_FIELDS else enum_of(field)
     if not fits(field, value):
         yield Problem(key, f"{key}={value!r}: GRPOConfig takes {wanted(field)}", _type_hint(key, field, value, values))
     elif values and isinstance(value, str) and value not in values:
@@ -129,24 +138,10 @@ def _type_hint(key: str, field: GrpoField, value: Any, values: tuple[str, ...]) 
 
 def _combined_problems(grpo: dict[str, Any], device: str) -> Iterator[Problem]:
     """What is wrong with several values together, or with a value and the machine."""
-    yield from _zero_steps(grpo)
-    if evaluates(grpo):
-        yield Problem(
-            "grpo.eval_strategy",
-            f"grpo.eval_strategy={grpo_value(grpo, 'eval_strategy')!r}: TRL's own evaluation needs a data set of its "
-            "own, which a recipe doesn't have",
-            "set grpo.eval_strategy=no",
-        )
+    yield from trainer_problems(grpo, device)
     if grpo_value(grpo, "auto_find_batch_size") is True:
         message = "grpo.auto_find_batch_size=true: GRPO needs whole groups, and TRL refuses it"
         yield Problem("grpo.auto_find_batch_size", message, "set grpo.auto_find_batch_size=false")
-    if grpo.get("bf16") is True and grpo.get("fp16") is True:
-        message = "grpo.bf16=true and grpo.fp16=true: at most one of them can be"
-        yield Problem("grpo.fp16", message, "set grpo.fp16=false")
-    for name in ("fp16", "bf16") if device == "cpu" else ():
-        if grpo.get(name) is True:
-            message = f"grpo.{name}=true, and no GPU is visible: a CPU trains in float32"
-            yield Problem(f"grpo.{name}", message, f"set grpo.{name}=false")
     longest, completion = grpo_value(grpo, "vllm_max_model_length"), grpo_value(grpo, "max_completion_length")
     if isinstance(longest, int) and isinstance(completion, int) and longest <= completion:
         yield Problem(
@@ -155,6 +150,25 @@ def _combined_problems(grpo: dict[str, Any], device: str) -> Iterator[Problem]:
             f"grpo.max_completion_length={completion}",
             f"set grpo.vllm_max_model_length={2 * completion} or grpo.max_completion_length={max(longest // 2, 1)}",
         )
+
+
+def trainer_problems(grpo: dict[str, Any], device: str) -> Iterator[Problem]:
+    """What is wrong with values together that every trainer of transformers has."""
+    yield from _zero_steps(grpo)
+    if evaluates(grpo):
+        yield Problem(
+            "grpo.eval_strategy",
+            f"grpo.eval_strategy={grpo_value(grpo, 'eval_strategy')!r}: TRL's own evaluation needs a data set of its "
+            "own, which a recipe doesn't have",
+            "set grpo.eval_strategy=no",
+        )
+    if grpo.get("bf16") is True and grpo.get("fp16") is True:
+        message = "grpo.bf16=true and grpo.fp16=true: at most one of them can be"
+        yield Problem("grpo.fp16", message, "set grpo.fp16=false")
+    for name in ("fp16", "bf16") if device == "cpu" else ():
+        if grpo.get(name) is True:
+            message = f"grpo.{name}=true, and no GPU is visible: a CPU trains in float32"
+            yield Problem(f"grpo.{name}", message, f"set grpo.{name}=false")
 
 
 def _zero_steps(grpo: dict[str, Any]) -> Iterator[Problem]:

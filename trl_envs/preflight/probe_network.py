@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from trl_envs.config.model_location import SHIPPED
 from trl_envs.config.schema import TrainConfig
 
 HUB_TIMEOUT_S = 10.0
@@ -32,4 +33,4 @@ def stay_offline_without_network() -> None:
 def needs_hub(config: TrainConfig) -> bool:
     """Whether the model or its tokenizer isn't a folder of this machine."""
     paths = [config.model.path, config.model.tokenizer or config.model.path]
-    return any(path != "tiny" and not Path(path).is_dir() for path in paths)
+    return any(path not in SHIPPED and not Path(path).is_dir() for path in paths)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from trl_envs.config.model_location import TINY_RANDOM
 from trl_envs.config.schema import JobConfig, RolloutConfig, TrainConfig
 from trl_envs.config.suggest import nearest
 from trl_envs.plan.facts import MachineFacts
@@ -59,6 +60,9 @@ def _model_problems(config: TrainConfig) -> Iterator[Problem]:
     if model.dtype is not None and model.dtype not in DTYPES:
         message = f"model.dtype={model.dtype!r} is none of {', '.join(DTYPES)}"
         yield Problem("model.dtype", message, f"did you mean model.dtype={nearest(model.dtype, DTYPES)}?")
+    if model.lora is not None and model.path == TINY_RANDOM:
+        message = "model.lora on model=tiny-random: an adapter is saved without the weights that it was trained on"
+        yield Problem("model.lora", message, "set model.lora=null")
     if model.lora is not None:
         for name in ("rank", "alpha"):
             if getattr(model.lora, name) < 1:

@@ -15,6 +15,7 @@ from trl_envs.results.processes import process_identity
 from trl_envs.results.rundir import RunDirectory, write_whole
 
 RunStatus = Literal["running", "finished", "failed", "interrupted"]
+RunKind = Literal["grpo", "sft"]
 
 
 @dataclass
@@ -44,6 +45,7 @@ class RunRecord:
         host: The machine on which it ran.
         attempt: How often the run was started; 2 and more went on from a checkpoint.
         directory: The run directory.
+        kind: `grpo`, or `sft` for a warm-up.
     """
 
     run_name: str
@@ -68,10 +70,17 @@ class RunRecord:
     host: str = ""
     attempt: int = 1
     directory: str = ""
+    kind: RunKind = "grpo"
 
     @classmethod
     def begin(
-        cls, run: RunDirectory, recipe: str, preset: str, versions: Mapping[str, str | None], attempt: int = 1
+        cls,
+        run: RunDirectory,
+        recipe: str,
+        preset: str,
+        versions: Mapping[str, str | None],
+        attempt: int = 1,
+        kind: RunKind = "grpo",
     ) -> RunRecord:
         """An attempt at a run that this process launches now."""
         return cls(
@@ -86,6 +95,7 @@ class RunRecord:
             host=platform.node(),
             attempt=attempt,
             directory=str(run.path),
+            kind=kind,
         )
 
     def end(self, status: RunStatus, exit_code: int, message: str = "") -> None:

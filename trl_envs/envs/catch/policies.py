@@ -25,3 +25,10 @@ def solver(observation: str, episode: Episode, rng: random.Random) -> tuple[str,
         return None
     side = SIDE.search(observation)
     return ("move", {"direction": side.group(1)}) if side else ("stay", {})
+
+
+def explain(observation: str, episode: Episode, move: tuple[str, dict[str, Any]]) -> str:
+    """Why the solver makes the move."""
+    side = SIDE.search(observation)
+    where = f"to the {side.group(1)}" if side else "right above the paddle"
+    return f"The ball is {where}, so I {'move ' + side.group(1) if side else 'stay'}."

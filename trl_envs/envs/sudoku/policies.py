@@ -31,6 +31,16 @@ def solver(observation: str, episode: Episode, rng: random.Random) -> Move | Non
     return "place", {"row": row, "column": column, "number": solution.at(row, column)}
 
 
+def explain(observation: str, episode: Episode, move: Move) -> str:
+    """Why the solver makes the move."""
+    row, column, number = (move[1][name] for name in ("row", "column", "number"))
+    candidates = Grid.parse(episode.facts["board"]).candidates(row, column)
+    where = f"Row {row}, column {column}"
+    if len(candidates) == 1:
+        return f"{where} can only be {number}."
+    return f"{where} can be {', '.join(map(str, candidates))}; the rest of the grid asks for {number}."
+
+
 def solve(grid: Grid) -> Grid | None:
     """The grid with all cells filled; None if that can't be done."""
     if not grid.empty:

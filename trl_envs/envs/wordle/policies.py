@@ -47,6 +47,25 @@ def solver(observation: str, episode: Episode, rng: random.Random) -> Move | Non
     return None
 
 
+def explain(observation: str, episode: Episode, move: Move) -> str:
+    """Why the solver makes the move: what the feedback says, letter by letter."""
+    word = str(move[1]["guess"]).strip("[]")
+    known = [(match[1].replace(" ", "").lower(), match[2].replace(" ", "")) for match in _feedback(episode)]
+    if not known:
+        return f"Nothing is known yet, so I begin with common letters: {word}."
+    marks = [
+        (at, letter, colour)
+        for guess, found in known
+        for at, (letter, colour) in enumerate(zip(guess, found, strict=True), 1)
+    ]
+    placed = {letter: f"{letter} at {at}" for at, letter, colour in marks if colour == "G"}
+    elsewhere = {letter for _, letter, colour in marks if colour == "Y"} - placed.keys()
+    absent = {letter for _, letter, colour in marks if colour == "X"} - placed.keys() - elsewhere
+    facts = (("in place", placed.values()), ("in the word", elsewhere), ("not in it", absent))
+    said = "; ".join(f"{what}: {', '.join(sorted(letters))}" for what, letters in facts if letters)
+    return f"{said[0].upper()}{said[1:]}. {word} fits."
+
+
 def colours(secret: str, guess: str) -> str:
     """Wordle's feedback: G in place, Y elsewhere in the word, X not in it; a letter counts as often as it is there."""
     left = collections.Counter(s for s, g in zip(secret, guess, strict=True) if s != g)
