@@ -26,7 +26,7 @@ def test_what_cannot_be_written_is_said_and_ends_nothing(tmp_path: Path) -> None
     run = bare_run(tmp_path, "catch")
     end_run(run, "finished", 0)
     run.report_file.mkdir()
-    assert leave_report(run, load_config(run.config_file), picture=False).startswith("report.html can't be written: ")
+    assert leave_report(run, load_config(run.config_file), picture=False).startswith("report.html can't be written (")
     drawn = evaluated_run(tmp_path, name="drawn")
     drawn.curve_file.mkdir()
     problem = leave_report(drawn, load_config(drawn.config_file), picture=True)

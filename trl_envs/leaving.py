@@ -34,7 +34,10 @@ def leave_report(run: RunDirectory, config: TrainConfig, *, picture: bool) -> st
             contents = read_contents(run, config)
             write_page([contents], run.report_file)
         except Exception as error:
-            return f"{run.report_file.name} can't be written: {type(error).__name__}: {error}"
+            # The run's own end is what matters; the same command shows where this one comes from.
+            return (
+                f"{run.report_file.name} can't be written ({type(error).__name__}: {error}); trl-env report {run.path}"
+            )
         if not picture or not worth_drawing(contents.panels):
             return ""
         spec = ProcessSpec("report", (sys.executable, "-m", "trl_envs.report.pictures", str(run.path)))

@@ -74,6 +74,12 @@ BROKEN: list[tuple[str, dict[str, Any], str, str]] = [
     ("grpo.hub_strategy=always", {}, "grpo.hub_strategy", "grpo.hub_strategy="),
     ("grpo.vllm_mode=server", {}, "grpo.vllm_mode", "launch=single"),
     ("logging.report_to=[wandbb]", {}, "logging.report_to", "wandb"),
+    (
+        "logging.report_to=[trackio]",
+        {"versions": {**INSTALLED, "trackio": None}},
+        "logging.report_to",
+        "trl-env[trackio]",
+    ),
     ("model.dtype=bf16", {}, "model.dtype", "model.dtype=bfloat16"),
     # Types
     ("grpo.learning_rate=fast", {}, "grpo.learning_rate", "grpo.learning_rate=1e-06"),

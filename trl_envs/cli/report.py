@@ -11,7 +11,7 @@ import typer
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.", show_default=False)],
     other: Annotated[
-        Path | None, typer.Argument(metavar="[RUN2]", help="Another one, to compare.", show_default=False)
+        Path | None, typer.Argument(metavar="RUN2", help="Another one, to compare.", show_default=False)
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write the page; by default into RUN.")

@@ -17,7 +17,7 @@ def rescore(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.", show_default=False)],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Changes of its reward terms.", show_default=False),
+        typer.Argument(metavar="KEY=VALUE", help="Changes of its reward terms.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

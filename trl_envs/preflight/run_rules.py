@@ -29,6 +29,7 @@ def run_problems(config: TrainConfig, facts: MachineFacts, mode: str) -> list[Pr
         *_rollout_problems(config.rollout),
         *_model_problems(config),
         *_other_problems(config),
+        *_logging_problems(config, facts),
         *_job_problems(config),
         *_directory_problems(config),
         *version_problems(facts, mode),
@@ -95,12 +96,20 @@ def _other_problems(config: TrainConfig) -> Iterator[Problem]:
     for name, share in (config.mix or {}).items():
         if not share >= 0:
             yield Problem(f"mix.{name}", f"mix.{name}={share:g} is no share", f"set mix.{name}=1, or mix=null")
+
+
+def _logging_problems(config: TrainConfig, facts: MachineFacts) -> Iterator[Problem]:
     known = reporters()
     for name in config.logging.report_to or ():
         if known and name not in (*known, "all", "none"):
             message = f"logging.report_to: {name!r} is none of {', '.join(known)}"
             hint = f"did you mean 'logging.report_to=[{nearest(name, known)}]'?"
             yield Problem("logging.report_to", message, hint)
+    if "trackio" in (config.logging.report_to or ()) and facts.versions.get("trackio", "unchecked") is None:
+        message = "logging.report_to: trackio isn't installed"
+        yield Problem(
+            "logging.report_to", message, "pip install 'trl-env[trackio]', or leave it out: logging.report_to=[]"
+        )
 
 
 def _job_problems(config: TrainConfig) -> Iterator[Problem]:
