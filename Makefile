@@ -19,6 +19,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
+	@echo 'installing into $(VENV): about 2 GB, some minutes'
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --retries 0 --timeout 10 --index-url $(TORCH_INDEX) 'torch==2.13.0' 2>/dev/null || $(PIP) 'torch==2.13.0'
 	$(PIP) 'torch<2.14' -e '.[dev]'

@@ -26,7 +26,8 @@ from trl_envs.rehearse import bench_config
 from trl_envs.results.contest import Contest, write_contest
 from trl_envs.results.evaluation import Evaluation, read_evaluation
 from trl_envs.results.rundir import RunDirectory
-from trl_envs.stage import Display, standing
+from trl_envs.stage import standing
+from trl_envs.stage.display import Display
 
 # Episodes at once, unless rollout.concurrency says otherwise.
 SESSIONS = 32

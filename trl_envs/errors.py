@@ -17,6 +17,8 @@ are translated once, where they enter; unknown ones keep their traceback.
 
 from __future__ import annotations
 
+from signal import SIGINT, Signals
+
 
 class TrlEnvError(Exception):
     """An error with a cause a person can act on.
@@ -75,7 +77,7 @@ class Interrupted(TrlEnvError):
     """
 
     def __init__(self, signum: int) -> None:
-        super().__init__(f"stopped by signal {signum}")
+        super().__init__(f"stopped by {'Ctrl-C' if signum == SIGINT else Signals(signum).name}")
         self.signum = signum
         self.exit_code = 128 + signum
 

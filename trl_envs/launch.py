@@ -6,17 +6,16 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from trl_envs.config.compose import Composed
 from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.resume import resumed
 from trl_envs.config.store import to_yaml
-from trl_envs.errors import ConfigError, Interrupted, ProcessExited, TrlEnvError
+from trl_envs.errors import ConfigError, Interrupted, TrlEnvError
 from trl_envs.leaving import leave_report
 from trl_envs.machine import (
     accelerate_configs,
@@ -30,8 +29,7 @@ from trl_envs.machine import (
     vllm_program,
 )
 from trl_envs.paths import make_importable
-from trl_envs.plan.batch import build_batch
-from trl_envs.plan.build import build_plan, build_servers
+from trl_envs.plan.build import build_plan
 from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.launch_plan import LaunchPlan
 from trl_envs.plan.sft import SftPlan
@@ -41,11 +39,12 @@ from trl_envs.preflight.versions import ASKING, CHECKED
 from trl_envs.results.comparison import describe_evaluations
 from trl_envs.results.episodes import count_episodes
 from trl_envs.results.metrics import read_metrics
+from trl_envs.results.outcome import read_outcome
 from trl_envs.results.record import RunRecord, RunStatus, write_record
-from trl_envs.results.rundir import RunDirectory
+from trl_envs.results.rundir import RunDirectory, passing_run
 from trl_envs.results.runs import summarize_run
-from trl_envs.runtime.supervisor import Supervisor
-from trl_envs.stage import Display, build_watch, standing
+from trl_envs.stage import build_watch, standing
+from trl_envs.stage.display import Display
 
 RECORDED_PACKAGES = ("trl-env", "torch", "transformers", "trl", "openenv", "vllm", "datasets", "peft", "accelerate")
 
@@ -77,8 +76,7 @@ def check(composed: Composed, display: Display, *, all_sessions: bool = False) -
     report = Report(check_static(composed.config, facts))
     if report.errors:
         return report
-    with TemporaryDirectory(prefix="trl-env-check-") as folder:
-        run = RunDirectory(Path(folder))
+    with passing_run("check", "train with the same words keeps the whole log, in its run directory") as run:
         plan = build_plan(composed.config, facts, run.path, composed.import_folders)
         write_down(run, composed, plan)
         with standing(run, plan, composed, display, play=False) as stage:
@@ -162,34 +160,6 @@ def _refuse_end_behind(composed: Composed, checkpoint: Path) -> None:
         )
 
 
-def serve(composed: Composed, sessions: int | None, on_ready: Callable[[str, str, str], None]) -> None:
-    """Keeps a recipe's embedded servers running, until a signal comes or one of them ends.
-
-    Args:
-        composed: What was asked for.
-        sessions: Sessions of each server; None takes what the recipe's run needs.
-        on_ready: Told of each server's environment, URL and limit of sessions.
-
-    Raises:
-        PreflightError: An environment has no embedded server, or its port is taken.
-        StartupError: A server didn't start.
-        ProcessExited: A server ended.
-        Interrupted: Ctrl-C or a signal.
-    """
-    wanted = sessions or build_batch(composed.config).sessions
-    specs = build_servers(composed.config, machine_facts(), wanted, composed.import_folders)
-    with TemporaryDirectory(prefix="trl-env-serve-") as logs, Supervisor(Path(logs)) as supervisor:
-        children = {name: supervisor.start(spec) for name, spec in specs.items()}
-        for name, child in children.items():
-            supervisor.wait_ready(child)
-            on_ready(name, f"http://{child.spec.host}:{child.spec.port}", child.spec.variables["MAX_CONCURRENT_ENVS"])
-        first = next(iter(children.values()))
-        supervisor.watch(first)
-        raise ProcessExited(
-            f"{first.name} ended: {first.describe_exit()}\n{first.describe_log()}", first.spec.command()
-        )
-
-
 def _carry_out(
     run: RunDirectory, composed: Composed, plan: LaunchPlan, display: Display, *, attempt: int, all_sessions: bool
 ) -> RunRecord:
@@ -212,10 +182,13 @@ def _carry_out(
             record.model_dir = str(run.model_dir) if run.model_dir.is_dir() else None
             stage.evaluate("after")
         record.end("finished", 0)
-    except TrlEnvError as error:
+    except TrlEnvError as caught:
+        error = _outlived(run, record, caught)
         status: RunStatus = "interrupted" if isinstance(error, Interrupted) else "failed"
         record.end(status, error.exit_code, error.message)
-        raise
+        if error is caught:
+            raise
+        raise error from caught
     except BaseException as error:
         record.end("failed", 1, f"{type(error).__name__}: {error}")
         raise
@@ -225,6 +198,22 @@ def _carry_out(
         write_record(run, record)
         display.reported(run, leave_report(run, composed.config, picture=record.status != "interrupted"))
     return record
+
+
+def _outlived(run: RunDirectory, record: RunRecord, error: TrlEnvError) -> TrlEnvError:
+    """What is to be said of a run that an error ended: a signal may have come when the trainer had done its work."""
+    if not isinstance(error, Interrupted):
+        return error
+    if run.last_checkpoint() is not None:
+        error.hint = f"go on from its last checkpoint: trl-env train --resume {run.path}"
+    outcome = read_outcome(run)
+    if outcome is None:
+        return error
+    if outcome.global_step is not None and run.model_dir.is_dir():
+        record.model_dir, record.global_step = str(run.model_dir), outcome.global_step
+        error.message += f" when training was over; the model is {run.model_dir}"
+        error.hint = ""
+    return outcome.exception() or error
 
 
 def _count(run: RunDirectory, record: RunRecord) -> None:

@@ -1,28 +1,30 @@
-"""What can be done with a recipe's environments before anything is trained: playing by hand, and baselines."""
+"""What can be done with a recipe's environments before anything is trained: serving, playing by hand, baselines."""
 
 from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from trl_envs.config.compose import Composed
 from trl_envs.config.schema import LaunchConfig, LaunchMode, TrainConfig
 from trl_envs.config.suggest import did_you_mean
-from trl_envs.errors import ConfigError
+from trl_envs.errors import ConfigError, ProcessExited
 from trl_envs.launch import machine_facts, write_down
-from trl_envs.plan.build import build_plan
+from trl_envs.plan.batch import build_batch
+from trl_envs.plan.build import build_plan, build_servers
 from trl_envs.plan.launch_plan import LaunchPlan
 from trl_envs.plan.spec import ProcessSpec
 from trl_envs.preflight.findings import Report, raise_errors
 from trl_envs.results.baseline import Baseline, read_baseline
 from trl_envs.results.outcome import Outcome
-from trl_envs.results.rundir import RunDirectory
+from trl_envs.results.rundir import RunDirectory, passing_run
+from trl_envs.runtime.supervisor import Supervisor
 from trl_envs.runtime.terminal import restored_terminal
-from trl_envs.stage import Display, ended_early, standing
+from trl_envs.stage import ended_early, standing
+from trl_envs.stage.display import Display
 
 # Episodes of a baseline at once, unless rollout.concurrency says otherwise.
 SESSIONS = 16
@@ -33,6 +35,34 @@ class BaselineDisplay(Display, Protocol):
 
     def playing(self, run: RunDirectory) -> None:
         """Called a few times a second while the children play."""
+
+
+def serve(composed: Composed, sessions: int | None, on_ready: Callable[[str, str, str], None]) -> None:
+    """Keeps a recipe's embedded servers running, until a signal comes or one of them ends.
+
+    Args:
+        composed: What was asked for.
+        sessions: Sessions of each server; None takes what the recipe's run needs.
+        on_ready: Told of each server's environment, URL and limit of sessions.
+
+    Raises:
+        PreflightError: An environment has no embedded server, or its port is taken.
+        StartupError: A server didn't start.
+        ProcessExited: A server ended.
+        Interrupted: Ctrl-C or a signal.
+    """
+    wanted = sessions or build_batch(composed.config).sessions
+    specs = build_servers(composed.config, machine_facts(), wanted, composed.import_folders)
+    with passing_run("serve") as run, Supervisor(run.logs_dir) as supervisor:
+        children = {name: supervisor.start(spec) for name, spec in specs.items()}
+        for name, child in children.items():
+            supervisor.wait_ready(child)
+            on_ready(name, f"http://{child.spec.host}:{child.spec.port}", child.spec.variables["MAX_CONCURRENT_ENVS"])
+        first = next(iter(children.values()))
+        supervisor.watch(first)
+        raise ProcessExited(
+            f"{first.name} ended: {first.describe_exit()}\n{first.describe_log()}", first.spec.command()
+        )
 
 
 def play(composed: Composed, display: Display, env: str | None, policy: str | None, seed: int | None) -> int:
@@ -55,8 +85,8 @@ def play(composed: Composed, display: Display, env: str | None, policy: str | No
     """
     name = _chosen(composed.config, env)
     config = replace(composed.config, envs={name: composed.config.envs[name]})
-    with TemporaryDirectory(prefix="trl-env-play-") as folder:
-        run, rehearsed = RunDirectory(Path(folder)), replace(composed, config=bench_config(config, 1))
+    with passing_run("play") as run:
+        rehearsed = replace(composed, config=bench_config(config, 1))
         plan = _planned(run, rehearsed)
         drawn = random.randrange(2**31) if seed is None else seed
         command = ("-m", "trl_envs.evaluate.play", str(run.path), "--env", name, "--seed", str(drawn))
@@ -80,8 +110,7 @@ def baseline(composed: Composed, display: BaselineDisplay, episodes: int, *, wit
         TrlEnvError: A server doesn't start, a reward term fails, or too many episodes are lost.
         Interrupted: Ctrl-C or a signal.
     """
-    with TemporaryDirectory(prefix="trl-env-baseline-") as folder:
-        run = RunDirectory(Path(folder))
+    with passing_run("baseline") as run:
         sessions = composed.config.rollout.concurrency or SESSIONS
         rehearsed = replace(composed, config=bench_config(composed.config, min(sessions, max(episodes, 2))))
         plan = _planned(run, rehearsed)

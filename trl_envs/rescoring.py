@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from trl_envs.config.frozen import changed_config, flat_values
 from trl_envs.config.recipes import import_folders
@@ -17,7 +16,7 @@ from trl_envs.errors import ConfigError, ProcessExited
 from trl_envs.plan.spec import ProcessSpec
 from trl_envs.results.outcome import Outcome
 from trl_envs.results.rescored import Rescored, read_rescored
-from trl_envs.results.rundir import RunDirectory
+from trl_envs.results.rundir import RunDirectory, passing_run
 from trl_envs.runtime.supervisor import Supervisor
 
 _TERM = re.compile(r"envs\.[^.]+\.rewards(\.|$)")
@@ -45,11 +44,10 @@ def rescore(run_dir: Path, arguments: Sequence[str]) -> Rescored:
     hint = f"what may change: reward terms, as in {_EXAMPLE}"
     after = changed_config(before, arguments, "a recorded run is rescored", hint)
     _refuse_others(before, after, hint)
-    with TemporaryDirectory(prefix="trl-env-rescore-") as folder:
-        changed = RunDirectory(Path(folder))
+    with passing_run("rescore") as changed:
         changed.write_config(to_yaml(after))
         changed.write_plan({"import_folders": list(dict.fromkeys([*_folders(run), *import_folders()]))})
-        command = (sys.executable, "-m", "trl_envs.evaluate.rescore", str(run.path), folder)
+        command = (sys.executable, "-m", "trl_envs.evaluate.rescore", str(run.path), str(changed.path))
         with Supervisor(changed.logs_dir) as supervisor:
             child = supervisor.start(ProcessSpec("rescore", command))
             supervisor.watch(child)

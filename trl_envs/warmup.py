@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from trl_envs.config.compose import Composed
@@ -27,9 +26,10 @@ from trl_envs.results.collection import Collection, Gathered
 from trl_envs.results.metrics import read_metrics
 from trl_envs.results.outcome import read_outcome
 from trl_envs.results.record import RunRecord, RunStatus, write_record
-from trl_envs.results.rundir import RunDirectory
+from trl_envs.results.rundir import RunDirectory, passing_run
 from trl_envs.runtime.supervisor import Supervisor
-from trl_envs.stage import Display, ended_early, standing
+from trl_envs.stage import ended_early, standing
+from trl_envs.stage.display import Display
 
 # Sequences that a model continues at once, unless rollout.concurrency says otherwise.
 MODEL_SESSIONS = 32
@@ -115,8 +115,7 @@ def collect(composed: Composed, display: CollectDisplay, wish: Wish, out: Path) 
 
 def _play(composed: Composed, display: CollectDisplay, wish: Wish, collection: Collection) -> None:
     sessions = composed.config.rollout.concurrency or (MODEL_SESSIONS if wish.policy == "model" else SESSIONS)
-    with TemporaryDirectory(prefix="trl-env-collect-") as folder:
-        run = RunDirectory(Path(folder))
+    with passing_run("collect") as run:
         benched = replace(composed, config=bench_config(composed.config, min(sessions, max(wish.episodes, 2))))
         plan = build_plan(benched.config, machine_facts(), run.path, composed.import_folders)
         write_down(run, benched, plan)

@@ -118,6 +118,8 @@ def test_a_value_arrives_as_it_was_meant(override: str, key: str, value: object)
         (["hydra.run.dir=x"], ["output_dir= and run_name="]),
         (["catch"], ["'catch' is not an override", "recipe=catch"]),
         (["--fast"], ["no option"]),
+        (["preset=smoke", "grpo.save_steps=1"], ["grpo.save_steps=1 does nothing", "add grpo.save_strategy=steps"]),
+        (["~grpo.nope"], ["~grpo.nope", "did you mean ~grpo."]),
         (["a b=1"], ["is not a key"]),
     ],
 )

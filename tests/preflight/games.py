@@ -134,3 +134,43 @@ class Crashing:
             number: Which one.
         """
         return {"a": "b"}[str(number)]
+
+
+class Unreadable(Counting):
+    """A tool whose text no tokenizer takes."""
+
+    async def count(self, number: int) -> str:
+        """Count.
+
+        Args:
+            number: The next number.
+        """
+        return "\udc80 surrogate"
+
+
+class Quitting(Counting):
+    """A tool that was written for the command line."""
+
+    async def count(self, number: int) -> str:
+        """Count.
+
+        Args:
+            number: The next number.
+        """
+        raise SystemExit(7)
+
+
+class Nameless(Counting):
+    """A tool that returns an object instead of text."""
+
+    async def count(self, number: int) -> str:
+        """Count.
+
+        Args:
+            number: The next number.
+        """
+        return object()  # type: ignore[return-value]
+
+
+def scalar(completions: list[Any], **_: Any) -> Any:
+    return 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,7 @@ def test_a_tool_that_crashes_is_named(tmp_path: Path, roomy: LiveServer) -> None
         (["envs.catch.rewards.caught.bonus=2"], "caught takes no bonus"),
         (["envs.catch.rewards.extra={_target_: trl_envs.envs.catch.rewards.cauht}"], "has no cauht"),
         ([f"envs.catch.rewards.extra={{_target_: {GAMES}.raising}}"], "catch.extra failed: KeyError: 'no such fact'"),
+        ([f"envs.catch.rewards.extra={{_target_: {GAMES}.scalar}}"], "catch.extra returned 1.0 for 1 episodes"),
         ([f"envs.catch.rewards.extra={{_target_: {GAMES}.wordy}}"], "catch.extra returned 'high', which is no number"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -89,6 +91,23 @@ def test_a_class_without_sessions_is_played_by_its_schemas(tmp_path: Path, roomy
     assert report.figures["capacity"] == []
     forgetful = probed(tmp_path, *with_class("Forgetful", roomy.url), overrides[-1])
     assert [finding.level for finding in forgetful.findings] == ["warning"]
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "message"),
+    [
+        ("Unreadable", "error", r"the tool count returned .*udc80 surrogate', which no tokenizer takes"),
+        ("Quitting", "error", r"the tool count raised SystemExit\(7\), which ends the trainer"),
+        ("Nameless", "warning", r"the tool count returned <object object at 0x\w+>, which the model would read"),
+    ],
+)
+def test_what_a_tool_returns_has_to_be_text(
+    tmp_path: Path, roomy: LiveServer, name: str, level: str, message: str
+) -> None:
+    report = probed(tmp_path, *with_class(name, roomy.url), f"envs.catch.rewards.caught._target_={GAMES}.fine")
+    (finding,) = report.findings
+    assert finding.level == level
+    assert re.search(message, finding.message)
 
 
 def test_scripted_games_are_counted_in_the_models_own_tokens(tmp_path: Path, roomy: LiveServer) -> None:

@@ -41,6 +41,11 @@ def load_target(path: Any, key: str) -> Callable[..., Any]:
 def _module(module_name: str, path: str, key: str) -> Any:
     try:
         return importlib.import_module(module_name)
+    except SystemExit as error:
+        raise ConfigError(
+            f"{key}={path}: {module_name} ends the program when it is imported (SystemExit: {error})",
+            'put what is for the command line under: if __name__ == "__main__":',
+        ) from error
     except ModuleNotFoundError as error:
         # A module that the user's module lacks is the user's own traceback to see.
         missing = error.name or ""

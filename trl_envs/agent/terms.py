@@ -148,7 +148,12 @@ def _log_extra(log: Callable[[str, list[Any]], None], rows: list[int], size: int
     log(column, full)
 
 
-def _scattered(term: RewardTerm, values: Sequence[Any], rows: list[int], size: int) -> list[float | None]:
+def _scattered(term: RewardTerm, values: Any, rows: list[int], size: int) -> list[float | None]:
+    if not hasattr(values, "__len__") or isinstance(values, str | bytes | Mapping):
+        raise TrainingFailed(
+            f"the reward term {term.full_name} returned {values!r:.80} for {len(rows)} episodes",
+            "return a list with one value an episode, in order; None for what it doesn't score",
+        )
     if len(values) != len(rows):
         raise TrainingFailed(
             f"the reward term {term.full_name} returned {len(values)} values for {len(rows)} episodes",

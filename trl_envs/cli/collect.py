@@ -21,28 +21,31 @@ class Policy(StrEnum):
     model = "model"
 
 
+Player = Annotated[Policy, typer.Option(help="Who plays: the game's solver, random play, or the config's model.")]
+Episodes = Annotated[int, typer.Option(min=1, help="Episodes to play of each environment.")]
+MinReward = Annotated[
+    float | None, typer.Option(metavar="X", help="Keep games whose weighted sum of terms is this or more.")
+]
+Seed = Annotated[int | None, typer.Option(min=0, help="Of the episodes; by default those that training plays.")]
+Reasoning = Annotated[
+    bool | None,
+    typer.Option(
+        "--reasoning/--no-reasoning",
+        help="A short reasoning before each call, where the player gives one; by default as the recipe thinks.",
+    ),
+]
+
+
 def collect(
     context: typer.Context,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Takes the games; made if it isn't there.")],
     overrides: Overrides = None,
     recipe_dir: RecipeDirs = None,
-    policy: Annotated[
-        Policy, typer.Option(help="Who plays: the game's solver, random play, or the config's model.")
-    ] = Policy.solver,
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes to play of each environment.")] = 200,
-    min_reward: Annotated[
-        float | None, typer.Option(metavar="X", help="Keep games whose weighted sum of terms is this or more.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Of the episodes; by default those that training plays.")
-    ] = None,
-    reasoning: Annotated[
-        bool | None,
-        typer.Option(
-            "--reasoning/--no-reasoning",
-            help="A short reasoning before each call, where the player gives one; by default as the recipe thinks.",
-        ),
-    ] = None,
+    policy: Player = Policy.solver,
+    episodes: Episodes = 200,
+    min_reward: MinReward = None,
+    seed: Seed = None,
+    reasoning: Reasoning = None,
     as_json: AsJson = False,
 ) -> None:
     """Play games and keep them as conversations that TRL's SFTTrainer takes: what `trl-env sft` warms a model up with.

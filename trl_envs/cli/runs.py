@@ -31,7 +31,8 @@ def runs(
     from trl_envs.results.tables import run_causes, run_table
 
     if not output_dir.is_dir() and output_dir != Path("runs"):
-        raise ConfigError(f"the folder {output_dir} isn't there", "name the output_dir of your runs")
+        problem = "is a file, and no folder of runs" if output_dir.exists() else "isn't there"
+        raise ConfigError(f"{output_dir} {problem}", "name the output_dir of your runs")
     found = find_runs(output_dir)
     if as_json:
         rows = [

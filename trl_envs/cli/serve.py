@@ -23,11 +23,13 @@ def serve(
     trl-env serve recipe=catch server.port=8001
     trl-env train recipe=catch envs.catch.url=http://127.0.0.1:8001     (in another terminal)
     """
-    from trl_envs import launch
+    from trl_envs import rehearse
 
     composed = compose_typed(overrides, context, recipe_dir)
 
     def tell(name: str, url: str, limit: str) -> None:
-        typer.echo(f"{name}: {url} takes {limit} sessions; use it with envs.{name}.url={url}", err=True)
+        # A closed session is free a moment later than the next one opens.
+        spare = "a few more than are needed at once"
+        typer.echo(f"{name}: {url} takes {limit} sessions, {spare}; use it with envs.{name}.url={url}", err=True)
 
-    launch.serve(composed, sessions, tell)
+    rehearse.serve(composed, sessions, tell)

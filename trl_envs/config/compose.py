@@ -24,6 +24,8 @@ from trl_envs.config.store import to_config, to_plain
 from trl_envs.config.suggest import did_you_mean, nearest
 from trl_envs.errors import ConfigError
 
+# Numbers of steps that count only where their strategy is to do it.
+_STRATEGIES = {"save_steps": "save_strategy", "eval_steps": "eval_strategy", "logging_steps": "logging_strategy"}
 _OWNER_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -192,11 +194,26 @@ def apply_settings(config: DictConfig, settings: Sequence[Setting]) -> DictConfi
                 near = nearest_key(setting.key)
                 if near == setting.key:
                     raise ConfigError(f"~{setting.key}: the recipe doesn't set it", "there is nothing to take out")
-                raise ConfigError(f"~{setting.key}: there is no such key", f"did you mean ~{near}?")
+                there = [f"~{parent}.{key!s}" for key in node] if isinstance(node, DictConfig) and parent else []
+                hint = did_you_mean(f"~{setting.key}", there or [f"~{near}"])
+                raise ConfigError(f"~{setting.key}: there is no such key", hint)
             del node[leaf]
         else:
             OmegaConf.update(config, setting.key, setting.value, force_add=True)
+    for setting in settings:
+        _refuse_unheeded(config, setting)
     return config
+
+
+def _refuse_unheeded(config: DictConfig, setting: Setting) -> None:
+    """Refuses how often something is to be done where a preset or the recipe says that it is never done."""
+    section, _, leaf = setting.key.rpartition(".")
+    strategy = _STRATEGIES.get(leaf)
+    if section not in ("grpo", "sft") or strategy is None or setting.value is None:
+        return
+    key = f"{section}.{strategy}"
+    if OmegaConf.select(config, key) == "no":
+        raise ConfigError(f"{setting.typed} does nothing while {key} is no", f"add {key}=steps")
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from trl_envs.config.compose import Composed, apply_settings, checked_config
 from trl_envs.config.overrides import Choice, Setting, check_choice, parse_override
@@ -32,8 +34,22 @@ def compose_frozen(path: Path, arguments: Sequence[str], recipe_dirs: Sequence[P
         ConfigError: It is no such file, or an override can't be made.
     """
     reason = f"{path} holds a whole config"
+    _refuse_no_config(path)
     config = changed_config(load_config(path), arguments, reason, "for another recipe, leave --config out: recipe=NAME")
     return Composed(config, (f"--config={path}", *arguments), tuple(import_folders(recipe_dirs)))
+
+
+def _refuse_no_config(path: Path) -> None:
+    if not path.is_file():
+        raise ConfigError(f"--config {path}: there is no such file", "name one, such as runs/first/config.yaml")
+    try:
+        node = OmegaConf.load(path)
+    except (OSError, YAMLError, OmegaConfBaseException) as error:
+        hint = "name a file such as runs/first/config.yaml"
+        raise ConfigError(f"--config {path} can't be read: {error}", hint) from error
+    if isinstance(node, DictConfig) and "recipe" not in node and ("defaults" in node or "envs" in node):
+        hint = f"recipe={path.stem} composes it; --recipe-dir {path.parent} tells where it is"
+        raise ConfigError(f"--config {path} is a recipe, and no whole config", hint)
 
 
 def changed_config(before: TrainConfig, arguments: Sequence[str], reason: str, hint: str) -> TrainConfig:

@@ -127,6 +127,8 @@ def nearest_key(full: str, environments: Mapping[str, Any] | None = None) -> str
     path, _, leaf = full.rpartition(".")
     prefix = f"{path}." if path else ""
     elsewhere = [key for key in known if key.rpartition(".")[2] == leaf]
+    # Both of TRL's configs have the fields of a trainer.
+    elsewhere = [key for key in elsewhere if not key.startswith("sft.")] or elsewhere
     beside = [key for key in known if key.startswith(prefix) and "." not in key[len(prefix) :]]
     return nearest(full, elsewhere or beside or known)
 

@@ -82,7 +82,7 @@ def parsed_value(key: str, value: Any) -> Parsed:
 def _what_was_meant(argument: str) -> str:
     if argument.startswith("-"):
         return f"{argument} is no option of this command; see --help"
-    return f"overrides look like key=value, for instance recipe={argument} or grpo.max_steps=20"
+    return f"did you mean recipe={argument}? overrides look like key=value, such as grpo.max_steps=20"
 
 
 def _value(key: str, raw: str) -> Any:

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import inspect
 import random
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from trl_envs.agent.terms import RewardTerm, reward_function
 from trl_envs.envs.episode import Episode
 from trl_envs.envs.game import end_episode
 from trl_envs.errors import TrlEnvError
+from trl_envs.plan.servers import needs_no_server
 from trl_envs.preflight.probe_env import Candidate, sample_arguments
 from trl_envs.preflight.probe_report import Collector
 from trl_envs.preflight.probe_sessions import latency
@@ -28,6 +30,8 @@ LONGEST_EPISODE = 60
 # Catch has five openings: a server that ignores seeds passes four pairs by chance once in 600 times.
 SEED_PAIRS = 4
 PAIRS_BUDGET_S = 10.0
+# How Python shows an object that doesn't say how.
+_ADDRESS = re.compile(r"<[\w.]+ object at 0x[0-9a-f]+>")
 
 
 @dataclass
@@ -41,6 +45,8 @@ class Played:
         step_s: Seconds of each tool call.
         rewards: Value of each term by its name.
         crashes: What tools raised besides ValueError, which is how a tool speaks to the model; by tool.
+        fatal: What would end the trainer, by what did it.
+        nameless: Objects that a model would be shown by their address, by what gave them.
     """
 
     observation: str
@@ -49,6 +55,19 @@ class Played:
     step_s: list[float] = field(default_factory=list)
     rewards: dict[str, float | None] = field(default_factory=dict)
     crashes: dict[str, str] = field(default_factory=dict)
+    fatal: dict[str, str] = field(default_factory=dict)
+    nameless: dict[str, str] = field(default_factory=dict)
+
+    def readable(self, text: str, source: str) -> str:
+        """The text as a tokenizer takes it; notes what is wrong with it."""
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            self.fatal[source] = f"{text!r:.80}, which no tokenizer takes: {error.reason}"
+        address = _ADDRESS.search(text)
+        if address:
+            self.nameless[source] = address[0]
+        return text.encode("utf-8", "replace").decode("utf-8")
 
     def transcript(self) -> tuple[str, list[dict[str, Any]]]:
         """What the model would have seen, with the rewards of the steps."""
@@ -78,13 +97,13 @@ def check_episodes(candidate: Candidate, collector: Collector, *, pairs: int = S
         if once is None or twice is None:
             return None
         first = first or once
-        if once.transcript() != twice.transcript():
+        # What is shown by its address differs each time.
+        if once.transcript() != twice.transcript() and not once.nameless:
             collector.warning(
                 f"envs.{candidate.name}.url",
                 f"{candidate.name}: two episodes with the same seed differed, {_difference(once, twice)}: the "
                 "rollouts of a group would play different games, and GRPO would compare them as if they were one",
-                "use a server that honours reset(seed=...), such as the embedded one: "
-                f"envs.{candidate.name}.url=null server=local",
+                _seed_hint(candidate),
             )
             break
     if first is None:
@@ -94,19 +113,34 @@ def check_episodes(candidate: Candidate, collector: Collector, *, pairs: int = S
 
 
 def _check_calls(candidate: Candidate, played: Played, collector: Collector) -> None:
+    key = f"envs.{candidate.name}.environment"
+    for source, what in played.fatal.items():
+        collector.error(key, f"{candidate.name}: {source} {what}", "return text, and raise ValueError to the model")
+    for source, what in played.nameless.items():
+        message = f"{candidate.name}: {source} {what}, which the model would read as it stands here"
+        collector.warning(key, message, "return a text that says what the model should know")
     for tool, crash in played.crashes.items():
         collector.warning(
-            f"envs.{candidate.name}.environment",
+            key,
             f"{candidate.name}: the tool {tool} raised {crash}; the model would get that as text, and the run go on",
             "raise ValueError for what is the model's mistake, and mend the rest",
         )
     events = played.episode.events
     if events and all(event.error is not None for event in events):
         collector.warning(
-            f"envs.{candidate.name}.environment",
+            key,
             f"{candidate.name}: every tool call of a scripted episode failed, the last one with: {events[-1].error}",
-            "play by hand to see whether the tools work with this server",
+            "trl-env play with the same recipe shows what the tools answer",
         )
+
+
+def _seed_hint(candidate: Candidate) -> str:
+    if needs_no_server(candidate.config):
+        return "let the seed that reset(seed=...) is given decide everything that is drawn in the episode"
+    return (
+        "use a server that honours reset(seed=...), such as the embedded one: "
+        f"envs.{candidate.name}.url=null server=local"
+    )
 
 
 def _difference(one: Played, other: Played) -> str:
@@ -171,7 +205,8 @@ def play(
     rng = random.Random(seed)
     try:
         observation = environment.reset(prompt=messages(candidate.config), seed=seed)
-        played = Played("" if observation is None else str(observation), episode_of(environment))
+        played = Played("", episode_of(environment))
+        played.observation = "" if observation is None else played.readable(str(observation), "reset returned")
         text = played.observation
         while len(played.step_s) < most_calls and played.episode.lost is None:
             move = policy(text, played.episode, rng)
@@ -186,7 +221,7 @@ def play(
         return played
     except TrlEnvError as error:
         collector.refused(key, error)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         collector.foreign(key, f"{candidate.name}: a scripted episode broke off", error)
     finally:
         end_episode(environment)
@@ -201,7 +236,10 @@ def _call(environment: Any, move: Move, played: Played) -> str:
         result = getattr(environment, name)(**arguments)
         if inspect.isawaitable(result):
             result = asyncio.run(_awaited(result))
-        text = str(result)
+        text = played.readable(str(result), f"the tool {name} returned")
+    except SystemExit as error:
+        played.fatal[f"the tool {name} raised"] = f"SystemExit({error}), which ends the trainer"
+        text = ""
     except Exception as error:
         text = str({"error": str(error)})
         if not isinstance(error, ValueError):
@@ -240,6 +278,6 @@ def _score(term: RewardTerm, environment: Any, played: Played, seed: int, collec
         return values[0]  # type: ignore[no-any-return]
     except TrlEnvError as error:
         collector.refused(key, error)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         collector.foreign(key, f"the reward term {term.full_name} failed", error)
     return None

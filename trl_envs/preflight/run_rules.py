@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from trl_envs.config.frozen import flat_values
 from trl_envs.config.model_location import TINY_RANDOM
 from trl_envs.config.schema import JobConfig, RolloutConfig, TrainConfig
 from trl_envs.config.suggest import nearest
@@ -14,6 +16,7 @@ from trl_envs.plan.problem import Problem
 from trl_envs.preflight.installed_source import reporters
 from trl_envs.preflight.versions import version_problems
 
+LARGEST_SEED = 2**32 - 1
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -32,6 +35,8 @@ def run_problems(config: TrainConfig, facts: MachineFacts, mode: str) -> list[Pr
         *_logging_problems(config, facts),
         *_job_problems(config),
         *_directory_problems(config),
+        *_name_problems(config),
+        *_seed_problems(config),
         *version_problems(facts, mode),
     ]
 
@@ -116,6 +121,29 @@ def _job_problems(config: TrainConfig) -> Iterator[Problem]:
     if config.job != JobConfig():
         message = "job and its keys say where a run is submitted to, and this command makes it here"
         yield Problem("job", message, "trl-env submit recipe=NAME job=hf_jobs ..., or leave the keys of job out")
+
+
+def _name_problems(config: TrainConfig) -> Iterator[Problem]:
+    name = config.run_name
+    if name is not None and (name in ("", ".", "..") or "/" in name or "\0" in name):
+        message = f"run_name={name!r} is no name of a folder in output_dir={config.output_dir}"
+        yield Problem("run_name", message, "set run_name=first, and output_dir=FOLDER for where; null makes up a name")
+
+
+def _seed_problems(config: TrainConfig) -> Iterator[Problem]:
+    seeds = {"seed": config.seed, "eval.seed": config.eval.seed}
+    seeds |= {f"envs.{name}.seed": env.seed for name, env in config.envs.items()}
+    for key, seed in seeds.items():
+        if not 0 <= seed <= LARGEST_SEED:
+            yield Problem(key, f"{key}={seed}: a seed is a number from 0 to {LARGEST_SEED}", f"set {key}=0")
+
+
+def number_problems(config: TrainConfig) -> Iterator[Problem]:
+    """What is no number to compute with, wherever it stands; only TRL's fields may be infinite."""
+    for key, value in flat_values(config).items():
+        infinite = key.startswith(("grpo.", "sft.")) and isinstance(value, float) and math.isinf(value)
+        if isinstance(value, float) and not math.isfinite(value) and not infinite:
+            yield Problem(key, f"{key}={value} is no number to compute with", f"set {key} to a finite number")
 
 
 def _directory_problems(config: TrainConfig) -> Iterator[Problem]:

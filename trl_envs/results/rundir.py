@@ -6,13 +6,15 @@ import errno
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from trl_envs.errors import ConfigError
+from trl_envs.errors import ConfigError, TrlEnvError
 from trl_envs.results.jsonlines import json_ready
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
@@ -186,3 +188,22 @@ def _refused(path: Path, key: str, value: object, error: OSError) -> ConfigError
     return ConfigError(
         f"the run directory {path} can't be made ({key}={value}): {reason}", f"choose another place: {key}=..."
     )
+
+
+@contextmanager
+def passing_run(command: str, hint: str = "") -> Iterator[RunDirectory]:
+    """The directory of a run that isn't kept. An error that comes out of it names no file that is gone.
+
+    Args:
+        command: Of which command it is.
+        hint: Takes the place of one that names such a file.
+    """
+    with TemporaryDirectory(prefix=f"trl-env-{command}-") as folder:
+        try:
+            yield RunDirectory(Path(folder))
+        except TrlEnvError as error:
+            error.message = error.message.replace(f"{folder}/logs/", "")
+            if folder in error.hint:
+                error.hint = hint
+            error.args = (error.message,)
+            raise

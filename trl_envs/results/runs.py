@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from trl_envs.results.episodes import count_episodes
+from trl_envs.results.metrics import read_metrics
 from trl_envs.results.processes import process_identity
 from trl_envs.results.record import RunRecord, read_record
 from trl_envs.results.rundir import RunDirectory
@@ -47,7 +49,22 @@ def summarize_run(directory: RunDirectory) -> RunSummary:
     if record is None:
         changed = datetime.fromtimestamp(directory.path.stat().st_mtime, UTC).isoformat(timespec="milliseconds")
         return RunSummary(directory, "unknown", changed, None, problem)
-    return RunSummary(directory, "died" if _is_dead(record) else record.status, record.started_at, record)
+    if _is_dead(record):
+        return RunSummary(directory, "died", record.started_at, _left_by(directory, record))
+    return RunSummary(directory, record.status, record.started_at, record)
+
+
+def _left_by(directory: RunDirectory, record: RunRecord) -> RunRecord:
+    """The record as the launcher would have left it, had it come so far."""
+    steps = [int(line["step"]) for line in read_metrics(directory.metrics_file) if "reward" in line]
+    counts = count_episodes(directory.episodes_file)
+    return replace(
+        record,
+        global_step=max([record.global_step, *steps]),
+        episodes=counts.episodes,
+        lost_episodes=counts.lost,
+        message="its launcher was killed, or the machine went down",
+    )
 
 
 def _is_dead(record: RunRecord) -> bool:

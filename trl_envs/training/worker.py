@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import sys
 import traceback
@@ -134,6 +135,7 @@ def _build_trainer(
     unforeseen = why_not_concurrent() if playing.calls is not None else ""
     if unforeseen:
         warnings.warn(f"rollouts are played one after the other: {unforeseen}", stacklevel=2)
+    logging.getLogger("trl.trainer.grpo_trainer").addFilter(_says_something_new)
     # Bars over weights take a moment and would be cut into lines between the launcher's; downloads keep theirs.
     disable_progress_bar()
     arguments = build_arguments(config, run.path, playing.terms, plan["grpo"], plan["report_to"])
@@ -163,6 +165,11 @@ def _build_trainer(
     # It would print every line of metrics a second time, between the launcher's own.
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _says_something_new(record: logging.LogRecord) -> bool:
+    """All but TRL's warning of an episode without rewards, with all that belongs to it: lost ones are counted."""
+    return "All reward functions returned None" not in str(record.msg)
 
 
 def _rows(config: TrainConfig, mix: dict[str, int] | None) -> list[dict[str, Any]]:
