@@ -121,9 +121,9 @@ def _launched(config: TrainConfig) -> TrainConfig:
 
 def _steps(config: TrainConfig, games: int) -> int:
     """Optimizer steps, as transformers' Trainer counts them."""
-    if (steps := sft_value(config, "max_steps")) > 0:
-        return int(steps)
-    batches = ceil(games / (sft_value(config, "per_device_train_batch_size") * config.launch.processes))
-    each = max(ceil(batches / sft_value(config, "gradient_accumulation_steps")), 1)
-    steps: int = ceil(each * sft_value(config, "num_train_epochs"))
-    return steps
+    bound = int(sft_value(config, "max_steps"))
+    if bound > 0:
+        return bound
+    size, passes = int(sft_value(config, "per_device_train_batch_size")), float(sft_value(config, "num_train_epochs"))
+    batches = ceil(games / (size * config.launch.processes))
+    return ceil(max(ceil(batches / int(sft_value(config, "gradient_accumulation_steps"))), 1) * passes)
