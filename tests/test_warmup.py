@@ -97,10 +97,14 @@ def test_an_interrupted_collect_keeps_what_was_played_and_goes_on(tmp_path: Path
         (["collect", "recipe=catch"], "--out"),
         (["collect", "recipe=catch", "--out", "data", "--policy", "hero"], "hero"),
         (["collect", "recipe=catch", "--out", "data", "--seed", "1000003"], "eval.seed"),
+        (
+            ["collect", "recipe=catch", "--out", "data", "--policy", "random", "--noise", "0.5"],
+            "is for --policy solver",
+        ),
         (["sft", "recipe=catch"], "--data"),
         (["sft", "recipe=catch", "--data", "nothing"], "holds no collected games"),
     ],
-    ids=["no out", "no player", "the judge's seed", "no data", "no games"],
+    ids=["no out", "no player", "the judge's seed", "noise on noise", "no data", "no games"],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(tmp_path: Path, arguments: list[str], said: str) -> None:
     code, out, err = call(tmp_path, *arguments)

@@ -70,6 +70,7 @@ class Wish:
         seed: From which the episode seeds are derived; None takes each environment's own.
         reasoning: Whether a reasoning goes before each call, where the player gives one; None: unless the recipe turns
             thinking off.
+        noise: Share of the solver's moves that are made at random instead, and then all without a reasoning.
     """
 
     policy: str
@@ -77,6 +78,7 @@ class Wish:
     min_reward: float | None = None
     seed: int | None = None
     reasoning: bool | None = None
+    noise: float = 0.0
 
 
 def collect(composed: Composed, display: CollectDisplay, wish: Wish, out: Path) -> Gathered:
@@ -101,6 +103,8 @@ def collect(composed: Composed, display: CollectDisplay, wish: Wish, out: Path) 
             f"--seed {wish.seed} is eval.seed: the model would learn from the games that it is judged by",
             "take another one: --seed 1",
         )
+    if wish.noise and wish.policy != "solver":
+        raise ConfigError(f"--noise {wish.noise:g} is for --policy solver", "leave --noise out")
     collection = Collection(out)
     with collection.held(_made_from(composed.config, wish)):
         found = collection.gathered()
@@ -122,6 +126,7 @@ def _play(composed: Composed, display: CollectDisplay, wish: Wish, collection: C
         command = ("-m", "trl_envs.evaluate.collect", str(run.path), "--out", str(collection.path.absolute()))
         asked = ["--policy", wish.policy, "--episodes", str(wish.episodes)]
         asked += ["--seed", str(wish.seed)] if wish.seed is not None else []
+        asked += ["--noise", str(wish.noise)] if wish.noise else []
         asked += ["--thoughts"] if _reasons(composed.config, wish) else []
         spec = ProcessSpec("collect", (sys.executable, *command, *asked), plan.trainer.variables)
         with standing(run, plan, benched, display, play=False) as stage:
@@ -149,6 +154,7 @@ def _made_from(config: TrainConfig, wish: Wish) -> dict[str, Any]:
         "policy": wish.policy,
         "seed": {name: env.seed if wish.seed is None else wish.seed for name, env in config.envs.items()},
         "reasoning": _reasons(config, wish),
+        "noise": wish.noise,
         "chat_template_kwargs": grpo_value(config.grpo, "chat_template_kwargs") or {},
         "envs": {name: _of_environment(env) for name, env in config.envs.items()},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from tests.evaluate.test_baseline import planned
 from tests.evaluate.test_worker import half_broken_app
 from tests.loopback import serving, serving_app
 from trl_envs.agent.dataset import build_rows
+from trl_envs.agent.policies import Move
+from trl_envs.envs.episode import Episode
 from trl_envs.evaluate.collect import main
+from trl_envs.evaluate.scripted import noisy
 from trl_envs.results.collection import Collection
 from trl_envs.results.jsonlines import read_json_lines
 from trl_envs.results.outcome import Outcome, read_outcome
@@ -56,20 +60,38 @@ def test_a_solvers_games_are_conversations_that_datasets_reads(tmp_path: Path) -
     assert (game["environment"], game["rewards"], game["reward"]) == ("catch", {"catch.caught": 1.0}, 1.0)
 
 
-@pytest.mark.parametrize("policy", ["random", "model"])
-def test_an_interrupted_collect_goes_on_to_the_same_games(tmp_path: Path, policy: str) -> None:
+@pytest.mark.parametrize(
+    ("policy", "more"),
+    [("random", []), ("model", []), ("solver", ["--noise", "0.7"])],
+    ids=["random", "model", "noisy"],
+)
+def test_an_interrupted_collect_goes_on_to_the_same_games(tmp_path: Path, policy: str, more: list[str]) -> None:
     short = {"rollout.concurrency": 4, "grpo.max_completion_length": 150}
     with serving("catch", sessions=SESSIONS) as server:
-        whole = collected(tmp_path / "whole", server.url, policy, 8, **short)
-        parts = collected(tmp_path / "parts", server.url, policy, 4, **short)
+        whole = collected(tmp_path / "whole", server.url, policy, 8, *more, **short)
+        parts = collected(tmp_path / "parts", server.url, policy, 4, *more, **short)
         first = parts.played_file.read_bytes()
-        again = collected(tmp_path / "parts", server.url, policy, 8, **short)
+        again = collected(tmp_path / "parts", server.url, policy, 8, *more, **short)
         after = again.played_file.read_bytes()
-        assert collected(tmp_path / "parts", server.url, policy, 8, **short).played_file.read_bytes() == after
+        assert collected(tmp_path / "parts", server.url, policy, 8, *more, **short).played_file.read_bytes() == after
     assert after.startswith(first) and after == whole.played_file.read_bytes()
     played = list(read_json_lines(again.played_file))
     assert [one["number"] for one in played] == list(range(8))
     assert len({json.dumps(one["game"]) for one in played}) > 1 or policy == "model"
+
+
+def test_noise_makes_that_share_of_the_moves_at_random() -> None:
+    def solve(observation: str, episode: Episode, rng: random.Random) -> Move | None:
+        return None if episode.done else ("move", {"direction": "left"})
+
+    def stray(observation: str, episode: Episode, rng: random.Random) -> Move | None:
+        return ("stay", {})
+
+    for share, least, most in ((0.0, 0, 0), (0.3, 230, 370), (1.0, 1000, 1000)):
+        policy, rng = noisy(solve, stray, share), random.Random(0)
+        moves = [policy("", Episode(), rng) for _ in range(1000)]
+        assert least <= moves.count(("stay", {})) <= most
+    assert noisy(solve, stray, 1.0)("", Episode(done=True), random.Random(0)) is None
 
 
 def test_another_seed_plays_other_games_and_no_reasons_are_kept_unasked(tmp_path: Path) -> None:

@@ -34,6 +34,9 @@ Reasoning = Annotated[
         help="A short reasoning before each call, where the player gives one; by default as the recipe thinks.",
     ),
 ]
+Noise = Annotated[
+    float, typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Share of the solver's moves made at random.")
+]
 
 
 def collect(
@@ -46,6 +49,7 @@ def collect(
     min_reward: MinReward = None,
     seed: Seed = None,
     reasoning: Reasoning = None,
+    noise: Noise = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Play games and keep them as conversations that TRL's SFTTrainer takes: what `trl-env sft` warms a model up with.
@@ -70,7 +74,7 @@ def collect(
     from trl_envs.results.collection import Collection
 
     composed = compose_typed(overrides, context, recipe_dir)
-    wish = warmup.Wish(policy.value, episodes, min_reward, seed, reasoning)
+    wish = warmup.Wish(policy.value, episodes, min_reward, seed, reasoning, noise)
     total = episodes * len(composed.config.envs)
     try:
         with CollectProgress(run_console(), policy.value, total) as display:

@@ -30,7 +30,7 @@ from trl_envs.evaluate.batches import PlaysEpisodes, ScoredEpisode, play_rows
 from trl_envs.evaluate.games import game_of
 from trl_envs.evaluate.lints import weighted_sum
 from trl_envs.evaluate.players import build_player
-from trl_envs.evaluate.scripted import ScriptedPlayer
+from trl_envs.evaluate.scripted import ScriptedPlayer, noisy
 from trl_envs.evaluate.tools import async_loop
 from trl_envs.evaluate.worker import check_lost, run_factories
 from trl_envs.paths import make_importable
@@ -49,12 +49,14 @@ class Wanted:
         episodes: Of each environment.
         seed: From which the episode seeds are derived; None takes each environment's own.
         thoughts: Whether a reasoning goes before each call, where the player gives one.
+        noise: Share of the solver's moves that are made at random instead.
     """
 
     policy: str
     episodes: int
     seed: int | None
     thoughts: bool
+    noise: float = 0.0
 
 
 def main(arguments: list[str]) -> int:
@@ -69,10 +71,12 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--seed", type=int, help="of the episodes; each environment's own by default")
     parser.add_argument("--thoughts", action="store_true", help="keep the reasoning before each call")
+    parser.add_argument("--noise", type=float, default=0.0, help="share of the solver's moves that are made at random")
     asked = parser.parse_args(arguments)
+    wanted = Wanted(asked.policy, asked.episodes, asked.seed, asked.thoughts, asked.noise)
     run = RunDirectory(asked.run_dir)
     try:
-        collect(run, Collection(asked.out), Wanted(asked.policy, asked.episodes, asked.seed, asked.thoughts))
+        collect(run, Collection(asked.out), wanted)
         write_outcome(run, Outcome())
         return 0
     except TrlEnvError as error:
@@ -145,7 +149,9 @@ class _Players:
                 f"--policy solver: the game {name} ({path}) has no solver",
                 "write a function `solver` in a module `policies` beside the class, or use --policy random or model",
             )
-        explain = find_explain(target) if solves and self._wanted.thoughts else None  # type: ignore[arg-type]
+        if solves and self._wanted.noise:
+            policy = noisy(policy, random_player(target, factory()), self._wanted.noise)  # type: ignore[arg-type]
+        explain = find_explain(target) if solves and self._wanted.thoughts and not self._wanted.noise else None  # type: ignore[arg-type]
         seed = self._wanted.seed if self._wanted.seed is not None else self._config.envs[name].seed
         return ScriptedPlayer(policy, seed, self._workers, self._loop, numbers=iter(list(numbers)), explain=explain)
 

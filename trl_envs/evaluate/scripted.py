@@ -40,6 +40,23 @@ def stubborn(policy: Policy) -> Policy:
     return repeat
 
 
+def noisy(policy: Policy, at_random: Policy, share: float) -> Policy:
+    """A player that makes some of its moves at random: it has to find back, and shows how.
+
+    Args:
+        policy: Makes the others.
+        at_random: Makes these; where it has no move to make, the policy makes it.
+        share: Of the moves that are made at random, 0 to 1.
+    """
+
+    def mixed(observation: str, episode: Episode, rng: random.Random) -> Move | None:
+        strays = rng.random() < share
+        move = policy(observation, episode, rng)
+        return move if move is None or not strays else at_random(observation, episode, rng) or move
+
+    return mixed
+
+
 class ScriptedPlayer:
     """Plays by a policy, as `Player` does by a model.
 
