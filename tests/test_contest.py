@@ -79,7 +79,7 @@ def test_scripts_alone_leave_a_table_and_a_folder_of_their_own(tmp_path: Path) -
     ("arguments", "said"),
     [
         (("--model", "tinny"), "model=tiny"),
-        (("--model", "runs/nowhere"), "runs/nowhere isn't there"),
+        (("--model", "./runs/nowhere"), "./runs/nowhere isn't there"),
         (("--base-url", "http://127.0.0.1:1/v1"), "--model NAME"),
         (("--base-url", "localhost:8000", "--model", "x"), "--base-url http://HOST:8000/v1"),
         (("--base-url", "http://127.0.0.1:1/v1", "--model", "x", "--backend", "vllm"), "use one of them"),
