@@ -64,6 +64,8 @@ def test_show_prints_yaml_that_reads_back_equal_to_its_json(tmp_path: Path) -> N
         (("train", "recipe=catch", "preset=smoke", "--dryrun"), "--dryrun"),
         (("show", "recipe=catch", "--recipe-dir", "nowhere"), "nowhere"),
         (("runs", "nowhere"), "nowhere"),
+        (("runs", __file__), "is a file"),
+        (("show", "catch"), "did you mean recipe=catch?"),
     ],
 )
 def test_errors_go_to_stderr_with_a_hint_and_exit_2(tmp_path: Path, arguments: tuple[str, ...], named: str) -> None:

@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.cli.test_space_command import call
 from tests.servers.engine import ROOT
 from tests.servers.fake_hub import TOKEN, Job, hub_serving
@@ -67,6 +69,23 @@ def test_the_config_that_a_job_gets_can_be_planned_as_it_is(tmp_path: Path) -> N
     assert "trl_envs.training.worker" in out
     code, _, err = call(tmp_path, None, "train", "--config", str(path), "recipe=catch")
     assert code == 2 and "can't be chosen anew" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "there is no such file"),
+        ("defaults: [catch]\n", "is a recipe, and no whole config\n\nhint: recipe=mine"),
+        ("a: [\n", "can't be read"),
+    ],
+)
+def test_what_is_no_whole_config_is_told_apart(tmp_path: Path, text: str | None, said: str) -> None:
+    path = tmp_path / "mine.yaml"
+    if text is not None:
+        path.write_text(text)
+    code, out, err = call(tmp_path, None, "train", "--config", str(path), "--dry-run")
+    assert (code, out) == (2, "")
+    assert said in err
 
 
 def test_a_dry_run_shows_the_request_without_a_secret_and_needs_neither_token_nor_hub(tmp_path: Path) -> None:

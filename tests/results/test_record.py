@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.recorded import recorded_run
 from trl_envs.results import processes
 from trl_envs.results.processes import process_identity
 from trl_envs.results.record import RunRecord, read_record, write_record
 from trl_envs.results.rundir import RunDirectory
 from trl_envs.results.runs import find_runs
+from trl_envs.results.tables import run_causes
 
 
 @pytest.fixture
@@ -128,6 +130,15 @@ def test_another_process_with_the_same_id_is_not_the_launcher(run: RunDirectory)
     assert [summary.status for summary in find_runs(run.path.parent)] == ["died"]
     write_record(run, replace(begin(run), process="", pid=0))
     assert [summary.status for summary in find_runs(run.path.parent)] == ["died"]
+
+
+def test_a_run_whose_launcher_was_killed_says_how_far_it_came(tmp_path: Path) -> None:
+    run = recorded_run(tmp_path, "catch")
+    write_record(run, replace(begin(run), process="another boot:1"))
+    (summary,) = find_runs(tmp_path)
+    assert summary.record is not None
+    assert (summary.status, summary.record.global_step, summary.record.episodes) == ("died", 2, 8)
+    assert "its launcher was killed" in run_causes([summary])[0]
 
 
 def test_only_the_own_machine_can_tell_that_a_run_has_died(run: RunDirectory) -> None:

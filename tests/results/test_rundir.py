@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trl_envs.errors import ConfigError
-from trl_envs.results.rundir import RunDirectory, write_whole
+from trl_envs.errors import ConfigError, ProcessExited
+from trl_envs.results.rundir import RunDirectory, passing_run, write_whole
 
 ROOT = Path(__file__).parents[2]
 
@@ -119,3 +119,14 @@ def test_files_are_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         write_whole(run.config_file, "half")
     assert run.config_file.read_text(encoding="utf-8") == "prompt: ü\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "overrides.txt", "plan.json"]
+
+
+def test_an_error_of_a_run_that_is_not_kept_names_no_file_that_is_gone() -> None:
+    with pytest.raises(ProcessExited) as caught, passing_run("check", "train keeps it") as run:
+        log = run.logs_dir / "probe.log"
+        raise ProcessExited(f"end of {log}:\n  KeyError", f"the whole log is {log}")
+    assert (caught.value.message, caught.value.hint) == ("end of probe.log:\n  KeyError", "train keeps it")
+    assert not run.path.exists()
+    with pytest.raises(ProcessExited) as caught, passing_run("check", "train keeps it") as run:
+        raise ProcessExited("gone", "start the server")
+    assert caught.value.hint == "start the server"
