@@ -136,4 +136,4 @@ def test_too_many_lost_episodes_and_a_game_without_a_solver_are_said(tmp_path: P
         run.write_config(text)
         assert main([*asked, "solver"]) == 2
     outcome = read_outcome(run)
-    assert outcome is not None and "the game catch (tests.agent.plain_env.Plain) has no solver" in outcome.message
+    assert outcome is not None and "tests.agent.plain_env.Plain has no solver" in outcome.message

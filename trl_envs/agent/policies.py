@@ -9,6 +9,7 @@ from typing import Any, cast
 from trl_envs.agent.environments import tools_of
 from trl_envs.agent.targets import find_beside
 from trl_envs.envs.episode import Episode
+from trl_envs.errors import ConfigError
 
 Move = tuple[str, dict[str, Any]]
 # Chooses a tool and its arguments by the last text, the episode so far and a generator; None ends the episode.
@@ -32,6 +33,30 @@ def find_policy(target: type, name: str) -> Policy | None:
         name: `RANDOM` or `SOLVER`.
     """
     return cast("Policy | None", find_beside(target, "policies", name))
+
+
+def scripted_player(target: type, name: str, environment: object) -> Policy:
+    """The scripted player that somebody asked for with `--policy NAME`.
+
+    Args:
+        target: The environment class.
+        name: `random` or `solver`.
+        environment: An instance, whose tools are described where the game has no random player of its own.
+
+    Raises:
+        ConfigError: The game has no solver.
+    """
+    if name != SOLVER:
+        return random_player(target, environment)
+    found = find_policy(target, SOLVER)
+    if found is None:
+        raise ConfigError(
+            f"--policy {SOLVER}: {target.__module__}.{target.__qualname__} has no solver: "
+            f"there is no function {SOLVER} in a module policies beside it",
+            f"ask for --policy random, or write one: {SOLVER}(observation, episode, rng) -> (tool, arguments) or None, "
+            f"beside {RANDOM}",
+        )
+    return found
 
 
 def find_explain(target: type) -> Explain | None:

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from trl_envs.agent.dataset import build_rows, episode_seed
-from trl_envs.agent.policies import SOLVER, find_explain, find_policy, random_player
+from trl_envs.agent.policies import SOLVER, find_explain, random_player, scripted_player
 from trl_envs.agent.targets import load_target
 from trl_envs.agent.terms import RewardTerm, build_terms
 from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.schema import TrainConfig
 from trl_envs.config.store import load_config
-from trl_envs.errors import ConfigError, TrainingFailed, TrlEnvError
+from trl_envs.errors import TrainingFailed, TrlEnvError
 from trl_envs.evaluate.batches import PlaysEpisodes, ScoredEpisode, play_rows
 from trl_envs.evaluate.games import game_of
 from trl_envs.evaluate.lints import weighted_sum
@@ -139,18 +139,12 @@ class _Players:
         """Who plays the episodes of these numbers, in this order."""
         if self._model is not None:
             return self._model
-        key = f"envs.{name}.environment._target_"
         path = self._config.envs[name].environment["_target_"]
-        target = load_target(path, key)
-        solves = self._wanted.policy == SOLVER
-        policy = find_policy(target, SOLVER) if solves else random_player(target, factory())  # type: ignore[arg-type]
-        if policy is None:
-            raise ConfigError(
-                f"--policy solver: the game {name} ({path}) has no solver",
-                "write a function `solver` in a module `policies` beside the class, or use --policy random or model",
-            )
+        target = load_target(path, f"envs.{name}.environment._target_")
+        solves, environment = self._wanted.policy == SOLVER, factory()
+        policy = scripted_player(target, self._wanted.policy, environment)  # type: ignore[arg-type]
         if solves and self._wanted.noise:
-            policy = noisy(policy, random_player(target, factory()), self._wanted.noise)  # type: ignore[arg-type]
+            policy = noisy(policy, random_player(target, environment), self._wanted.noise)  # type: ignore[arg-type]
         explain = find_explain(target) if solves and self._wanted.thoughts and not self._wanted.noise else None  # type: ignore[arg-type]
         seed = self._wanted.seed if self._wanted.seed is not None else self._config.envs[name].seed
         return ScriptedPlayer(policy, seed, self._workers, self._loop, numbers=iter(list(numbers)), explain=explain)

@@ -22,14 +22,14 @@ from rich.text import Text
 from trl_envs.agent.clock import EnvironmentClock
 from trl_envs.agent.dataset import messages
 from trl_envs.agent.environments import build_factories
-from trl_envs.agent.policies import RANDOM, SOLVER, Move, Policy, find_policy, random_player
+from trl_envs.agent.policies import Move, Policy, scripted_player
 from trl_envs.agent.targets import load_target
 from trl_envs.agent.terms import RewardTerm, build_terms
 from trl_envs.config.schema import EnvConfig, TrainConfig
 from trl_envs.config.store import load_config
 from trl_envs.config.token import token_for
 from trl_envs.envs.game import end_episode
-from trl_envs.errors import ConfigError, SessionLost, TrlEnvError
+from trl_envs.errors import SessionLost, TrlEnvError
 from trl_envs.evaluate.batches import score
 from trl_envs.evaluate.loop import Rollout, first_messages, reset
 from trl_envs.evaluate.play_drawing import Picture
@@ -121,17 +121,7 @@ class Table:
             ConfigError: The game has no solver.
         """
         target = load_target(self._env.environment["_target_"], f"envs.{self._name}.environment._target_")
-        if name == "random":
-            return random_player(target, self._environment)  # type: ignore[arg-type]
-        found = find_policy(target, SOLVER)  # type: ignore[arg-type]
-        if found is None:
-            raise ConfigError(
-                f"{self._env.environment['_target_']} has no solver: there is no function {SOLVER} in a module "
-                "policies beside it",
-                f"leave --policy out to play yourself, or write one: {SOLVER}(observation, episode, rng) -> "
-                f"(tool, arguments) or None, beside {RANDOM}",
-            )
-        return found
+        return scripted_player(target, name, self._environment)  # type: ignore[arg-type]
 
     def play(self, seed: int, policy: Policy | None) -> None:
         """Plays an episode to its end.

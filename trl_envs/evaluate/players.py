@@ -8,11 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trl_envs.agent.policies import SOLVER, find_policy, random_player
+from trl_envs.agent.policies import SOLVER, scripted_player
 from trl_envs.agent.targets import load_target
 from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.schema import TrainConfig
-from trl_envs.errors import ConfigError
 from trl_envs.evaluate.loop import Limits, Player, TurnSource
 from trl_envs.evaluate.scripted import ScriptedPlayer
 from trl_envs.evaluate.tools import async_loop
@@ -127,16 +126,7 @@ def build_scripted(
         ConfigError: The game has no solver.
     """
     target = load_target(config.envs[environment].environment["_target_"], f"envs.{environment}.environment._target_")
-    if policy == SOLVER:
-        found = find_policy(target, SOLVER)  # type: ignore[arg-type]
-        if found is None:
-            raise ConfigError(
-                f"--policy solver: {environment} has no solver",
-                "add a function solver(observation, episode, rng) to a module `policies` beside its class, or leave "
-                "--policy solver out",
-            )
-    else:
-        found = random_player(target, factory())  # type: ignore[arg-type]
+    found = scripted_player(target, policy, factory())  # type: ignore[arg-type]
     return ScriptedPlayer(found, config.eval.seed, threads_of(config, stack), stack.enter_context(async_loop()))
 
 
