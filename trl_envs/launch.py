@@ -7,13 +7,14 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
 from trl_envs.config.compose import Composed
 from trl_envs.config.grpo_fields import grpo_value
 from trl_envs.config.resume import resumed
+from trl_envs.config.schema import LaunchMode
 from trl_envs.config.store import to_yaml
 from trl_envs.errors import ConfigError, Interrupted, TrlEnvError
 from trl_envs.leaving import leave_report
@@ -32,10 +33,11 @@ from trl_envs.paths import make_importable
 from trl_envs.plan.build import build_plan
 from trl_envs.plan.facts import MachineFacts
 from trl_envs.plan.launch_plan import LaunchPlan
+from trl_envs.plan.mode import INSTALL_VLLM
 from trl_envs.plan.sft import SftPlan
 from trl_envs.preflight.findings import Report, raise_errors
 from trl_envs.preflight.rules import check_static
-from trl_envs.preflight.versions import ASKING, CHECKED
+from trl_envs.preflight.versions import ASKING, ASSUMED_VLLM, CHECKED
 from trl_envs.results.comparison import describe_evaluations
 from trl_envs.results.episodes import count_episodes
 from trl_envs.results.metrics import read_metrics
@@ -49,13 +51,19 @@ from trl_envs.stage.display import Display
 RECORDED_PACKAGES = ("trl-env", "torch", "transformers", "trl", "openenv", "vllm", "datasets", "peft", "accelerate")
 
 
-def plan_run(composed: Composed) -> LaunchPlan:
-    """The plan of a run that doesn't exist yet.
+def plan_run(composed: Composed) -> tuple[LaunchPlan, str]:
+    """The plan of a run that doesn't exist yet, and what was taken for granted; the text is empty if nothing was.
+
+    Where the config asks for a launch with vLLM, this machine need not have it to show one.
 
     Raises:
         PreflightError: The config asks for what can't work on this machine.
     """
-    return _checked_plan(composed, wanted_directory(composed), machine_facts())
+    facts, assumed = machine_facts(), ""
+    if facts.vllm is None and composed.config.launch.mode in (LaunchMode.colocate, LaunchMode.server):
+        facts = replace(facts, vllm=ASSUMED_VLLM, versions={**facts.versions, "vllm": ASSUMED_VLLM})
+        assumed = f"vLLM isn't installed here; this is the plan with {ASSUMED_VLLM} ({INSTALL_VLLM})"
+    return _checked_plan(composed, wanted_directory(composed), facts), assumed
 
 
 def check(composed: Composed, display: Display, *, all_sessions: bool = False) -> Report:

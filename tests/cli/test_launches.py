@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.whole_runs import run
+from trl_envs import launch
 from trl_envs.cli.app import app
+from trl_envs.cli.display import TrainDisplay
+from trl_envs.config.compose import compose
+from trl_envs.errors import PreflightError
 
 ROWS = ["0, GPU-aaaa1111, NVIDIA A100-SXM4-80GB, 81920, 8.0", "1, GPU-bbbb2222, NVIDIA A100-SXM4-80GB, 81920, 8.0"]
 
 
-def pretend(folder: Path, monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
+def pretend(folder: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, *, vllm: bool = True) -> None:
     program = folder / "bin" / "nvidia-smi"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(ROWS[:gpus]) + "\nEND\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if not vllm:
+        installed = launch.installed_versions
+        monkeypatch.setattr(launch, "installed_versions", lambda names: {**installed(names), "vllm": None})
+        return
     metadata = folder / "site" / "vllm-0.29.0.dist-info" / "METADATA"
     metadata.parent.mkdir(parents=True)
     metadata.write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.29.0\n")
@@ -32,6 +42,22 @@ def pretend(folder: Path, monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
 def dry_run(*arguments: str) -> tuple[int, str, str]:
     result = CliRunner().invoke(app, ["train", "recipe=wordle", "--dry-run", *arguments])
     return result.exit_code, result.stdout, result.stderr or str(result.exception)
+
+
+def test_a_launch_with_vllm_can_be_looked_at_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(tmp_path, monkeypatch, gpus=2, vllm=False)
+    code, out, err = dry_run("launch=server")
+    assert code == 0, err
+    assert " serve openenv/Qwen3-1.7B-Wordle-SFT " in out
+    assert "note: vLLM isn't installed here; this is the plan with 0.29.0 (pip install" in err
+    code, out, err = dry_run("launch=auto")
+    assert code == 0 and "note:" not in err
+    assert "# launch: single on cuda" in out
+    composed = compose(["recipe=wordle", "launch=server"])
+    with pytest.raises(PreflightError, match="launch=server needs vLLM, which isn't installed"):
+        launch.train(composed, TrainDisplay(Console(file=io.StringIO())))
 
 
 def test_two_gpus_give_the_recipe_with_two_terminals_in_one_plan(

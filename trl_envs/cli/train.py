@@ -105,7 +105,9 @@ def _refuse_together(**given: bool) -> None:
 def _print_plan(composed: Composed, as_json: bool) -> None:
     from trl_envs import launch
 
-    plan = launch.plan_run(composed)
+    plan, assumed = launch.plan_run(composed)
+    if assumed:
+        typer.echo(f"note: {assumed}", err=True)
     if as_json:
         typer.echo(json.dumps(plan.as_dict(), indent=2))
         return

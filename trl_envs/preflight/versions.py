@@ -19,6 +19,8 @@ WINDOWS = {
     "mcp": ((1, 24), (2, 0)),
     "vllm": ((0, 28), (0, 30)),
 }
+# The release in the window that a plan is made for where none is installed.
+ASSUMED_VLLM = "0.29.0"
 # Looked up once for a run; DeepSpeed is needed by launch.accelerate=zero2 and zero3 alone, and Trackio by nothing.
 CHECKED = (*WINDOWS, "accelerate", "fastmcp", "deepspeed", "trackio")
 # Whose own requirements are held against what is installed: vLLM for one is built for exactly one release of torch.
