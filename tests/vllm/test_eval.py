@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers.utils import get_json_schema
 
 from tests.evaluate.agreement import Doubting, assert_agreement
 from tests.evaluate.playing import NO_THINKING, TINY, player
 from tests.evaluate.test_endpoint import GREEDY, played, remote
 from tests.loopback import serving
 from tests.vllm.test_server import TOOLS, stage
-from trl_envs.agent.chat import ChatFormat
+from trl_envs.agent.chat import ChatFormat, Message
 from trl_envs.agent.models import load_tokenizer
 from trl_envs.config.model_location import model_location
 from trl_envs.errors import ConfigError
@@ -27,11 +28,24 @@ pytestmark = pytest.mark.vllm
 EPISODES = 8
 
 
+class AsShownByVllm(ChatFormat):
+    """The prompt as vLLM renders it: its API has no field for what a tool returns, and drops it."""
+
+    def prompt_ids(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
+        schemas = [get_json_schema(tool) for tool in tools]
+        for schema in schemas:
+            assert schema["function"].pop("return")
+        return super().prompt_ids(messages, schemas)
+
+
 @contextmanager
-def transformers_play(games: str) -> Iterator[tuple[Player, Doubting, list[ScoredEpisode]]]:
+def transformers_play(
+    games: str, chat: type[ChatFormat] = ChatFormat
+) -> Iterator[tuple[Player, Doubting, list[ScoredEpisode]]]:
     with player(GREEDY) as here:
         doubting = Doubting(here.source)  # type: ignore[arg-type]
-        yield here, doubting, played(replace(here, source=doubting), games)
+        shown = chat(load_tokenizer(TINY), NO_THINKING)
+        yield here, doubting, played(replace(here, source=doubting, chat=shown), games)
 
 
 def test_a_vllm_server_behind_base_url_plays_as_transformers_do(tmp_path: Path, vllm_program: Path) -> None:
@@ -42,7 +56,7 @@ def test_a_vllm_server_behind_base_url_plays_as_transformers_do(tmp_path: Path, 
     arguments = TOOLS.replace("]", f",--chat-template,{tmp_path / 'template.jinja'}]")
     with (
         serving("catch", sessions=2 * EPISODES) as games,
-        transformers_play(games.url) as (_, doubting, ours),
+        transformers_play(games.url, AsShownByVllm) as (_, doubting, ours),
         stage(tmp_path, vllm_program, arguments) as one,
         one.generating(),
     ):
