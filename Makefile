@@ -28,15 +28,15 @@ $(READY): pyproject.toml
 demo: setup  ## train the tiny agent on catch, on this machine's CPU, and show what that changed
 	$(BIN)/trl-env train recipe=catch preset=demo
 
-# From no weights at all: games of a solver that mostly plays at random warm a random model up, and GRPO takes it on.
+# From no weights at all: the games that random play won warm a random model up, and GRPO takes it from there.
 PIPELINE ?= runs/pipeline
 EPISODES ?= 256
 pipeline: setup  ## collect, sft, train, eval on catch from random weights, and the table of the three
 	rm -rf $(PIPELINE)/games $(PIPELINE)/sft $(PIPELINE)/grpo
-	$(BIN)/trl-env collect recipe=catch preset=demo --policy solver --noise 0.7 --episodes 360 --out $(PIPELINE)/games
+	$(BIN)/trl-env collect recipe=catch preset=demo --policy random --episodes 1200 --min-reward 1 --out $(PIPELINE)/games
 	$(BIN)/trl-env sft recipe=catch preset=demo model=tiny-random --data $(PIPELINE)/games output_dir=$(PIPELINE) run_name=sft
 	$(BIN)/trl-env train recipe=catch preset=demo model=$(PIPELINE)/sft eval.episodes=0 \
-	  grpo.learning_rate=2e-4 grpo.max_steps=30 output_dir=$(PIPELINE) run_name=grpo
+	  grpo.learning_rate=2e-4 grpo.warmup_steps=4 grpo.max_steps=40 output_dir=$(PIPELINE) run_name=grpo
 	$(BIN)/trl-env eval recipe=catch preset=demo --episodes $(EPISODES) --temperature 1 \
 	  --policy random --model tiny-random --model $(PIPELINE)/sft --model $(PIPELINE)/grpo
 
