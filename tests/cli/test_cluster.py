@@ -65,6 +65,7 @@ def test_ctrl_c_cancels_the_jobs_and_leaves_no_process(tmp_path: Path) -> None:
     assert processes_below(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_slurm_gets_one_array_with_the_settings(tmp_path: Path) -> None:
     """sbatch takes the script and sacct says that the jobs failed: nothing ever ran."""
     programs = tmp_path / "bin"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from trl_envs.config.grpo_fields import OWNED, grpo_fields
+from trl_envs.config.sft_fields import SFT_OWNED, sft_fields
 from trl_envs.preflight.grpo_rules import COMPARED_FIELDS, RANGES
 from trl_envs.preflight.grpo_types import fits
 from trl_envs.preflight.installed_source import compared_values, enum_values, reporters
@@ -43,9 +44,9 @@ def test_reporters_are_those_of_transformers() -> None:
 
 
 def test_every_default_fits_its_own_annotation_and_range() -> None:
-    fields = grpo_fields()
-    assert set(RANGES) <= set(fields) - set(OWNED)
-    for field in fields.values():
+    free = [*(set(grpo_fields()) - set(OWNED)), *(set(sft_fields()) - set(SFT_OWNED))]
+    assert set(RANGES) <= set(free)
+    for field in [*grpo_fields().values(), *sft_fields().values()]:
         if field.default is not None:
             assert fits(field, field.default), field
             if field.name in RANGES and field.name != "top_k":
