@@ -99,6 +99,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["taken"]
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_not_there_ends_it_with_its_address(tmp_path: Path) -> None:
     url = "http://127.0.0.1:9/v1"
     asked = ("--base-url", url, "--model", "x", "--api-key-env", "MY_KEY", "--episodes", "2", "--out", "found")

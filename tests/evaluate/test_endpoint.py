@@ -64,7 +64,7 @@ def played(who: Any, games: str, episodes: int = EPISODES) -> list[ScoredEpisode
 
 @pytest.mark.parametrize(
     "limits",
-    [WHOLE_GAMES, Limits(1024, 3), Limits(150, None), Limits(24, 12)],
+    [pytest.param(WHOLE_GAMES, marks=pytest.mark.slow), Limits(1024, 3), Limits(150, None), Limits(24, 12)],
     ids=["whole games", "three rounds", "budget within the game", "budget of one turn"],
 )
 def test_an_endpoint_plays_as_transformers_do_where_the_model_is_sure(

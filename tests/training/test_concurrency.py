@@ -105,7 +105,11 @@ grpo: {}
 
 @pytest.mark.parametrize(
     "limits",
-    ["", "grpo.max_completion_length=150", "grpo.max_tool_calling_iterations=2"],
+    [
+        "",
+        pytest.param("grpo.max_completion_length=150", marks=pytest.mark.slow),
+        "grpo.max_tool_calling_iterations=2",
+    ],
     ids=["whole games", "budget within the game", "two rounds"],
 )
 def test_games_on_a_server(tmp_path: Path, limits: str) -> None:
