@@ -134,3 +134,5 @@ def test_a_run_without_a_model_and_an_adapter_for_vllm_are_refused(tmp_path: Pat
     (adapter / "adapter_config.json").write_text('{"base_model_name_or_path": "tiny"}')
     with pytest.raises(ConfigError, match="plays no adapter"):
         local_models([("adapter", str(adapter))], "vllm")
+    with pytest.raises(ConfigError, match="tiny-random has none"):
+        local_models([("tiny-random", "tiny-random")], "vllm")

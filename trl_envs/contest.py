@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from trl_envs.config.compose import Composed
-from trl_envs.config.model_location import base_model, model_location
+from trl_envs.config.model_location import TINY_RANDOM, base_model, model_location
 from trl_envs.config.schema import EvalConfig
 from trl_envs.errors import ConfigError
 from trl_envs.launch import default_run_name, machine_facts, write_down
@@ -76,6 +76,10 @@ def local_models(chosen: Sequence[tuple[str, str]], backend: str) -> list[Contes
     """
     for _, path in chosen:
         location = model_location(path)
+        if backend == "vllm" and path == TINY_RANDOM:
+            raise ConfigError(
+                f"--backend vllm reads weights from files, and {path} has none", "leave --backend vllm out"
+            )
         if backend == "vllm" and base_model(location) != location:
             raise ConfigError(f"--backend vllm plays no adapter, and {path} is one", "leave --backend vllm out")
     return [
