@@ -8,8 +8,9 @@ scoring; and on `self.environments`, the batch's instances.
 from __future__ import annotations
 
 import itertools
+import json
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -187,4 +188,24 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
         if self._optimized_s and steps > 0:
             logs = {**logs, "time/optimization_s": self._optimized_s / steps}
             self._optimized_s, self._logged_step = 0.0, self.state.global_step
+        # A table has one type a column: models write {"row": 1} and {"row": "one"}, and {} alone has no type at all.
+        completions = self._logs["completion"]
+        self._logs["completion"] = deque(map(_tabular, completions), maxlen=completions.maxlen)
         super().log(logs, start_time)
+
+
+def _tabular(messages: Any) -> Any:
+    """A completion as TRL's table of them can hold it: the arguments of tool calls as JSON."""
+    if not isinstance(messages, list):
+        return messages
+    return [{**one, "tool_calls": _as_text(one["tool_calls"])} if one.get("tool_calls") else one for one in messages]
+
+
+def _as_text(calls: Any) -> list[dict[str, Any]]:
+    texts = []
+    for call in calls:
+        function = call.get("function") or {}
+        arguments = function.get("arguments")
+        said = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        texts.append({**call, "function": {**function, "arguments": said}})
+    return texts
