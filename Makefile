@@ -28,17 +28,17 @@ $(READY): pyproject.toml
 demo: setup  ## train the tiny agent on catch, on this machine's CPU, and show what that changed
 	$(BIN)/trl-env train recipe=catch preset=demo
 
-# From no weights at all: the games that random play won warm a random model up, and GRPO takes it from there.
+# From no weights at all: the games of a solver that strays warm a random model up, and GRPO takes it from there.
 PIPELINE ?= runs/pipeline
 EPISODES ?= 256
 pipeline: setup  ## collect, sft, train, eval on catch from random weights, and the table of the three
 	rm -rf $(PIPELINE)/games $(PIPELINE)/sft $(PIPELINE)/grpo
-	$(BIN)/trl-env collect recipe=catch preset=demo --policy random --episodes 1200 --min-reward 1 --out $(PIPELINE)/games
+	$(BIN)/trl-env collect recipe=catch preset=demo --policy solver --noise 0.5 --episodes 800 --out $(PIPELINE)/games
 	$(BIN)/trl-env sft recipe=catch preset=demo model=tiny-random --data $(PIPELINE)/games output_dir=$(PIPELINE) run_name=sft
 	$(BIN)/trl-env train recipe=catch preset=demo model=$(PIPELINE)/sft eval.episodes=0 \
-	  grpo.learning_rate=2e-4 grpo.warmup_steps=4 grpo.max_steps=40 output_dir=$(PIPELINE) run_name=grpo
+	  grpo.learning_rate=3e-4 grpo.warmup_steps=3 grpo.max_steps=32 output_dir=$(PIPELINE) run_name=grpo
 	$(BIN)/trl-env eval recipe=catch preset=demo --episodes $(EPISODES) --temperature 1 \
-	  --policy random --model tiny-random --model $(PIPELINE)/sft --model $(PIPELINE)/grpo
+	  --policy random --model $(PIPELINE)/sft --model $(PIPELINE)/grpo
 
 test: setup  ## the tests, in a few minutes
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not gpu and not vllm and not conformance' tests/test_end_to_end.py tests
