@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tests.plan.test_launches import TWO, facts
+from tests.plan.launching import TWO, facts
 from tests.runtime.programs import SLEEP, is_running, read_pid
 from trl_envs.cli.display import TrainDisplay
 from trl_envs.config.compose import compose
